@@ -47,9 +47,14 @@ def surplus(job: Job) -> int:
 def wanted(turn: Turn, supply: int) -> tuple[int, str]:
     """How much of the supply others want and can use, and who the first of them is.
 
-    Served in order, as far as it goes: who needs more than is left is passed over.
+    The queue comes first, then whatever waits in the jobs that run; who needs more than is left is
+    passed over.
     """
-    state, left, first = turn.state, supply, ""
+    state = turn.state
+    if state.paused:
+        return 0, ""
+    in_queue, first = _wanted_in_queue(turn, supply)
+    left = supply - in_queue
 
     def serve(count: int, who: str) -> None:
         nonlocal left, first
@@ -57,20 +62,39 @@ def wanted(turn: Turn, supply: int) -> tuple[int, str]:
             left -= count
             first = first or who
 
-    if state.paused:
-        return 0, ""
-    for job in state.line(turn.now):
-        if state.start_promised(job):
-            continue  # its start is promised: `overdue` sees to that
-        serve(smallest_start(job, turn.config.moldable), f"job {job.id}")
-        if left <= 0:
-            break
     for job, count in _asking(state):
         serve(count, f"job {job.id}")
     if turn.policies.resize.expands:
         for job in state.active.values():
             serve(next_step(state, job), f"job {job.id}")
     return supply - left, first
+
+
+def _wanted_in_queue(turn: Turn, supply: int) -> tuple[int, str]:
+    """How much of the supply jobs in the queue could use at most, and who the first of them is.
+
+    In order until one does not fit. Behind it any that fit may be backfilled, in whatever selection
+    the start policy allows: so much is wanted as the largest sum of such a selection needs.
+    """
+    state, left, first = turn.state, supply, ""
+    blocked, sums = False, 1  # bit k: a selection of those behind needs k processors
+    for job in state.line(turn.now):
+        if left <= 0:
+            break
+        if state.start_promised(job):
+            continue  # its start is promised: `overdue` sees to that
+        size = smallest_start(job, turn.config.moldable)
+        blocked = blocked or size > left
+        if size > left:
+            continue
+        first = first or f"job {job.id}"
+        if blocked:
+            sums |= (sums << size) & ((2 << left) - 1)
+            if sums >> left:
+                break  # all of it
+        else:
+            left -= size
+    return supply - left + sums.bit_length() - 1, first
 
 
 def _asking(state: State) -> Iterator[tuple[Job, int]]:

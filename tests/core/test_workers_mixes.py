@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dq_server.core.model import events as ev
@@ -92,8 +92,9 @@ def starts(start: str, rigid: list[Rigid], crews: list[Crew], leaves_in_s: int) 
 MIXES = (st.lists(RIGID, min_size=1, max_size=8), st.lists(CREW, min_size=1, max_size=3))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(*MIXES, st.sampled_from(["fcfs", "easy", "conservative"]))
+@example([Rigid(0, 1, 1), Rigid(0, 8, 1), Rigid(0, 1, 2), Rigid(0, 7, 1)], [Crew(0, 0, 1)], "easy")
 def test_workers_that_leave_at_once_change_no_start(
     rigid: list[Rigid], crews: list[Crew], start: str
 ) -> None:
@@ -101,7 +102,7 @@ def test_workers_that_leave_at_once_change_no_start(
     assert starts(start, rigid, crews, 0) == alone
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(*MIXES)
 def test_nobody_waits_longer_for_workers_than_their_grace(
     rigid: list[Rigid], crews: list[Crew]
