@@ -118,6 +118,7 @@ class LogQuery:
     request_id: str
     agent: str  # who was asked
     elsewhere: tuple[str, ...] = ()  # nodes of other agents with ranks of the job
+    over: bool = True  # the job has ended, or one node alone is asked for: its end is the end
 
 
 class LogQueries:

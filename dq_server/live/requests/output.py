@@ -33,7 +33,8 @@ def logs_query(desk: Desk, call: Call[m.LogsQuery]) -> m.ReplyBody | None:
         end = kept.end and (ended or bool(body.node))
         return msgspec.structs.replace(kept, elsewhere=others, end=end)
     others = _each_once(desk, nodes, {node.name for node in link.nodes})
-    query = LogQuery(call.identity, call.request_id, link.name, tuple(others))
+    over = ended or bool(body.node)
+    query = LogQuery(call.identity, call.request_id, link.name, tuple(others), over)
     ticket = desk.log_queries.add(query)
     order = m.ReadLog(ticket=ticket, job=job_id, stream=body.stream, offset=body.offset)
     desk.order(link, order)
@@ -91,7 +92,7 @@ def log_answer(desk: Desk, call: Call[m.LogAnswer]) -> m.ReplyBody:
         piece = m.LogPiece(
             data=body.data,
             offset=body.offset,
-            end=body.end,
+            end=body.end and query.over,
             home=body.home,
             elsewhere=list(query.elsewhere),
         )
