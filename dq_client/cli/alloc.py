@@ -157,16 +157,30 @@ def _hang_up(shell: subprocess.Popen[bytes]) -> None:
     """End the shell, and all that it has started, as a terminal that is closed does."""
     if shell.poll() is not None:
         return
-    there = [psutil.Process(shell.pid)]
-    there += there[0].children(recursive=True)
+    there = _held(psutil.Process(shell.pid))
     for process in there:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.send_signal(signal.SIGHUP)
+            process.resume()
     _, alive = psutil.wait_procs(there, HANGS_UP_WITHIN_S)
     for process in alive:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
     shell.wait()
+
+
+def _held(root: psutil.Process) -> list[psutil.Process]:
+    """A process and all that it has started, stopped: none can start another that is not seen."""
+    there, new = list[psutil.Process](), [root]
+    while new:
+        for process in new:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.suspend()
+        there += new
+        new = []
+        with contextlib.suppress(psutil.NoSuchProcess):
+            new = [p for p in root.children(recursive=True) if p not in there]
+    return there
 
 
 def _give_back(body: m.Submit) -> None:

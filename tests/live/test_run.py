@@ -52,8 +52,9 @@ def only_job(cluster: Live) -> JobView:
 def test_output_and_exit_code_are_the_jobs(cluster: Live, program: str, code: int) -> None:
     found = dq(cluster, "run", "-n", 2, "--", "sh", "-c", f"echo out; echo err >&2; {program}")
     assert found.returncode == code
-    assert found.stdout == "out\n" * 2
-    assert found.stderr.count("err\n") >= 2 if code != 137 else "err\n" in found.stderr
+    # A rank that fails ends the other, which may not have said anything yet.
+    for text, word in ((found.stdout, "out\n"), (found.stderr, "err\n")):
+        assert text.count(word) >= (1 if code else 2)
     assert only_job(cluster)["state"] == ("failed" if code else "done")
 
 
@@ -102,7 +103,7 @@ def test_mpiexec_in_an_allocation_starts_a_rank_on_each_processor(cluster: Live)
     ranks = "from mpi4py import MPI; print(MPI.COMM_WORLD.size, flush=True)"
     script = f"mpiexec {sys.executable} -c '{ranks}'; echo $DQ_ALLOC_PROCESSORS; exit 5"
     found = dq(cluster, "alloc", "-n", 3, "--", "sh", "-c", script)
-    assert (found.returncode, found.stdout) == (5, "3\n" * 4), found.stderr
+    assert (found.returncode, found.stdout.replace("\n", "")) == (5, "3333"), found.stderr
     job = only_job(cluster)
     assert (job["kind"], job["state"], job["sizes"]) == ("rigid", "killed", [])
 
