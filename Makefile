@@ -25,14 +25,14 @@ $(VENV)/.runs: pyproject.toml
 demo: $(VENV)/.runs
 	$(VENV)/bin/dq demo
 
-# every test but those of test-slurm; property tests draw as many examples as in CI. Two at a time; those with
-# clusters wait most of the time, so four; those that cannot be beside another (alone) at the end. Clusters on
-# two cores can be too slow for each other: up to two tests that fail are tried again by themselves, and named
+# every test but those of test-slurm; property tests draw as many examples as in CI. Two at a time, those that
+# cannot be beside another (alone) at the end. Clusters of two tests on two cores can be too slow for each
+# other: up to two that fail are tried again by themselves, and named
 CHOSEN = not slow and not slurm
 PYTEST = HYPOTHESIS_PROFILE=full $(VENV)/bin/python -m harness.second_try $(VENV)/bin/pytest
 test: venv
 	$(PYTEST) -n 2 -m "not live and not mpi and not alone and $(CHOSEN)"
-	$(PYTEST) -n 4 --dist worksteal -m "(live or mpi) and not alone and $(CHOSEN)"
+	$(PYTEST) -n 2 --dist worksteal -m "(live or mpi) and not alone and $(CHOSEN)"
 	$(PYTEST) -m "alone and $(CHOSEN)"
 
 # the tests with a real Slurm on this machine; installs Debian's where it may
