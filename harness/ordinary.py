@@ -114,9 +114,15 @@ def programs(kind: str) -> list[Path]:
 
 
 def marked_lines(program: Path) -> list[str]:
-    """The places, FILE:LINE, that a refusal of a program may name."""
-    lines = program.read_text().splitlines()
-    return [f"{program.name}:{n}" for n, text in enumerate(lines, 1) if MARK in text]
+    """The places, FILE:LINE, that a refusal of a program may name; also in what it imports."""
+    source = program.read_text()
+    beside = [path for path in program.parent.glob("_*.py") if path.stem in source]
+    return [
+        f"{path.name}:{n}"
+        for path in (program, *beside)
+        for n, text in enumerate(path.read_text().splitlines(), 1)
+        if MARK in text
+    ]
 
 
 def is_right(output: str) -> bool:

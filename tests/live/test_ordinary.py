@@ -31,6 +31,7 @@ SHRINKS_ONLY = {
     "sums_by_imported_function", "sums_by_imported_method", "sums_by_other_name",
     "sums_in_lists_of_dict",
 }  # fmt: skip
+BY_CHANCE = "is the same on all of them now"  # whole numbers may be, and tell nothing then
 # Right is as good here as a refusal: whether these can be carried is a question of effort.
 MAY_BE_RIGHT = {
     "comprehension_loop", "database", "duplicated", "environment_state", "islands", "kept_rank",
@@ -60,7 +61,8 @@ def fault_of_refused(run: Run) -> bool:
         return name not in MAY_BE_RIGHT
     if run.outcome not in (Outcome.REFUSED, Outcome.FAILED):
         return True
-    if name in SHRINKS_ONLY and any(r.next_size > r.size > 1 for r in run.refusals):
+    growths = [r for r in run.refusals if r.next_size > r.size > 1 and BY_CHANCE not in r.why]
+    if name in SHRINKS_ONLY and growths:
         return True
     return not names_line(run)
 
