@@ -3,7 +3,7 @@ VENV ?= .venv
 PYTHON ?= python3
 # As in an installed package: where PYTHONDONTWRITEBYTECODE is set each command, server and agent would
 # compile its modules again, which is a third of their start
-BYTECODE = $(VENV)/bin/python -m compileall -q dq_client dq_server resize_lib
+BYTECODE = $(VENV)/bin/python -m compileall -q -x c/examples dq_client dq_server resize_lib
 
 .PHONY: demo docs test test-slurm test-mpi test-codes lint check mutants fix venv clean
 

@@ -387,7 +387,7 @@ class Agent:
                 self.copies.save(body.job, body.instance, body.places)
             case m.ForgetCopies():
                 held = self.context.holdings.trees.values()
-                here = any(tree.record.job == body.job for tree in held)
+                here = any(tree.record.job == body.job and tree.running() for tree in held)
                 self.copies.forget(body.job, body.places, here=here)
             case m.RunProxy():
                 self.copies.expect(body.job, body.env)

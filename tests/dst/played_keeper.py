@@ -258,7 +258,8 @@ class Keeper:
         mine = [place.processor for place in order.places if place.node == self.node]
         if not mine:
             raise Wrong(f"{self.node} shall start ranks of job {start.job} and has no place")
-        start.over = False  # a job of workers may have had none for a while
+        if order.worker:
+            start.over = False  # the job may have had none for a while
         if order.worker or order.programs[0][0] == "spawned":
             start.own.add(order.world)
         elif order.env.get("DQ_PROTECT_MEMORY"):
