@@ -15,8 +15,8 @@ from msgspec import Meta, Struct
 from dq_client.messages.applications import Place
 from dq_client.messages.base import (
     AGENT,
-    COUNT_MAX,
     FRAME_BYTES_MAX,
+    JOB_MAX,
     NODE_PROCESSORS_MAX,
     NODE_SPEED_MAX,
     Argv,
@@ -205,7 +205,7 @@ class Vacated(RequestBody, tag="vacated", frozen=True):
     instance: Id
     processors: Numbers
     pids: Annotated[list[Pid], Meta(max_length=100_000)] = []
-    world: Annotated[int, Meta(ge=-1, le=COUNT_MAX)] = -1
+    world: Annotated[int, Meta(ge=-1, le=JOB_MAX)] = -1
 
 
 @sent_by(AGENT)
