@@ -56,7 +56,7 @@ class Memory:
             state = world.last_server.scheduler.state
             job = state.jobs.get(start.job)
             if job is None or Succession.of(job).inherits:
-                continue  # decided by another server; or a resize by restart has a copy on disk of its own
+                continue  # another server's job; or a resize by restart, which has its own copy
             # What an earlier start has left on a node that was away is no use to a later one.
             former = world.machine.processes.get((start.job, start.instance - 1))
             last = former.stands_on() if former is not None else set()
