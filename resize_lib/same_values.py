@@ -13,6 +13,7 @@ only the occasion to compare the values themselves.
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -109,7 +110,7 @@ def same(a: Any, b: Any, depth: int = 0) -> bool:
         return bool(a.tobytes() == b.tobytes()) or bool(_equal_arrays(a, b))
     if isinstance(a, dict):
         return a.keys() == b.keys() and all(same(a[k], b[k], depth + 1) for k in a)
-    if isinstance(a, list | tuple):
+    if isinstance(a, list | tuple | deque):
         return len(a) == len(b) and all(same(x, y, depth + 1) for x, y in zip(a, b, strict=True))
     if _equal(a, b):
         return True

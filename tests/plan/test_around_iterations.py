@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from resize_lib.mistakes import Mistake
@@ -62,6 +62,7 @@ class Own:
         self.turns = turns()
 
 
+@settings(deadline=None)  # the garbage collector looks at all objects
 @given(
     st.lists(st.sampled_from(sorted({*AROUND} - {"filter"})), max_size=3, unique=True),
     st.integers(0, 12),

@@ -294,3 +294,10 @@ def test_what_does_not_fit_says_so_and_changes_nothing(mine: Any, other: Any) ->
     with pytest.raises(DescriptorError, match=r"rs\.keep 'x' is .* in the rank that joins and"):
         kept.restore(other)
     assert pickle.dumps(mine) == before
+
+
+def test_a_deque_with_arrays_is_compared_by_what_it_has() -> None:
+    empty = np.array([])
+    one = deque([empty, [None, np.zeros(2)], empty])
+    assert same(one, deque([np.array([]), [None, np.zeros(2)], np.array([])]))
+    assert not same(one, deque([np.array([]), [None, np.ones(2)], np.array([])]))
