@@ -148,7 +148,7 @@ def test_an_interrupted_start_leaves_nothing(machines: Lab) -> None:
     write_hosts(machines, python=str(slow))
     words, env = machines.words("alpha", "exec dq up --cluster hosts.toml --detach")
     began = subprocess.Popen(words, env=env, stderr=subprocess.PIPE, preexec_fn=default_interrupts)
-    until(lambda: "agent run" in str(machines.processes("beta")), "beta has no agent")
+    until(lambda: "dq-agent" in str(machines.processes("beta")), "beta has no agent")
     pid = machines.ok("alpha", "pgrep -f 'dq up'", root=True).split()[0]
     machines.ok("alpha", f"kill -INT {pid}", root=True)
     assert began.wait(30) == 130

@@ -69,7 +69,7 @@ def test_a_job_grows_over_emulated_nodes_and_computes_the_right_product(
     path.write_text(f'{path.read_text()}duplex = "{duplex}"\n')
     live.dq("up", "--cluster", path, "--detach")
     job = live.submit("--sizes", "1,2,2x1,4,6", "--", "python", "-m", "apps.matmul", "--n", 480,
-                      "--iterations", 60, "--check")  # fmt: skip
+                      "--iterations", 200, "--check")  # fmt: skip
     view = live.wait_end(job)
     assert view["state"] == "done"
     assert [stay["grid"] for stay in view["sizes"]][:3] == [[1, 1], [1, 2], [2, 1]]
