@@ -63,11 +63,12 @@ def state(cluster: Live) -> tuple[int, int]:
         try:
             process = psutil.Process(pid)
             words = process.cmdline()
-            if {"dq_server.live", "dq_client.agent"} & set(words):
+            if " ".join(words).startswith(("dq-server", "dq-agent")):
                 files += process.num_fds()
         except psutil.Error:  # it has ended
             continue
         others += PROGRAM not in words
+    assert files, "neither server nor agent was found"
     return files, others
 
 
