@@ -151,6 +151,9 @@ class Simulation:
     def _book(self, reservations: Iterable[AdvanceReservation]) -> None:
         for reservation in reservations:
             self.scheduler.handle(ReservationMade(reservation), 0.0)
+            # Each a tick of its own: what another one at the same moment frees, this one sees.
+            self.at(reservation.start_s, Tick())
+            self.at(reservation.end_s, Tick())
 
     # -- what applications use -------------------------------------------------------------------
 
@@ -233,6 +236,8 @@ class Simulation:
     def _handle(self, event: Event, issued_s: float) -> None:
         """An event that comes by itself; `issued_s`: when it was set going."""
         resting, scheduler, now = self.resting, self.scheduler, self.now
+        if isinstance(event, RemapPoint) and event.job not in self._running:
+            return  # its walltime ended at this very moment
         if isinstance(event, DynamicRequested):
             self._do(self._asked(event))
             return
@@ -371,6 +376,9 @@ class Simulation:
         job, now = action.job, self.now
         k = self.records.started(job, now, action)
         application = self._running[job] = self.workload.application(k)
+        walltime_s = self.scheduler.state.jobs[job].spec.walltime_s
+        if walltime_s is not None:
+            self.at(now + walltime_s, Tick())  # a tick of its own, whatever else is due then
         self._do(self.scheduler.handle(JobStarted(job, action.instance), now))
         application.start(self, action, now)
 

@@ -49,7 +49,8 @@ def downey(n: int, parallelism: float, sigma: float) -> float:
 
 def linear(n: int, loss: float) -> float:
     """Return the speed-up if each further processor costs the share `loss` of efficiency."""
-    peak = n if loss <= 0 else min(n, max(1, int((1.0 + loss) / (2.0 * loss))))
+    falls = loss > 0 and 2.0 * loss * n > 1.0 + loss  # before n
+    peak = max(1, int((1.0 + loss) / (2.0 * loss))) if falls else n
     return peak * (1.0 - loss * (peak - 1))
 
 
