@@ -57,6 +57,8 @@ class SharingResize(ResizePolicy):
 
     def calls(self, state: State, config: SchedulerConfig, now: float) -> Iterator[Job]:
         """See ResizePolicy."""
+        if not state.queue and not state.idle:
+            return
         made = self._plan(state, now)
         for job_id in made.gives:
             if not state.active[job_id].called:
@@ -66,8 +68,9 @@ class SharingResize(ResizePolicy):
                 yield job
 
     def _plan(self, state: State, now: float) -> Plan:
-        waiting = state.line(now) if state.queue else ()
-        waiting = [job for job in waiting if not state.start_promised(job)]
+        if not state.queue:
+            return Plan()
+        waiting = [job for job in state.line(now) if not state.start_promised(job)]
         return plan(state, waiting, state.idle, self._options)
 
     def _expansions(

@@ -55,6 +55,9 @@ SETS: dict[str, dict[str, Any]] = {
     },
     **{f"average-{how}": _sharing(balance="average", hand_on=how) for how in _HAND_ON},
     "keep-preferred": _sharing(start="preferred", balance="preferred", beyond="never"),
+    "shortest-first": _sharing(
+        start="preferred", balance="remaining", hand_on="steal", shortest=True
+    ),
 }
 
 
