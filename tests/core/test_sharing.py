@@ -1,8 +1,7 @@
-"""Strategies for malleable jobs (policies/sharing.py): decisions equal to a plain reference's."""
+"""Strategies for malleable jobs (policies/sharing.py), told as stories."""
 
 from __future__ import annotations
 
-from random import Random
 from typing import Any
 
 import pytest
@@ -10,103 +9,94 @@ import pytest
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import CallRemap
 from dq_server.core.model.errors import ConfigError
-from dq_server.core.model.jobs import JobState
-from dq_server.core.policies.sets import SETS, named_settings
+from dq_server.core.model.jobs import Job
+from dq_server.core.policies.sets import named_settings
 from dq_server.core.settings import check, configured
 from tests.core.cluster import Cluster, MakeCluster
-from tests.core.sharing_reference import Machine, Runs, Strategy, Waits
-
-STRATEGIES = [name for name, settings in SETS.items() if settings.get("start") == "sharing"]
-USUAL = {"start": "min", "balance": "min", "hand_on": "pool"}
-NODES = 16
 
 
-class Twin:
-    """A cluster and the reference, to which the same happens."""
-
-    def __init__(self, name: str, random: Random) -> None:
-        settings = named_settings(name)
-        self.real = Cluster(NODES, confirm_vacated=False, **settings)
-        self.plain = Machine(NODES, Strategy(**{**USUAL, **settings["sharing"]}))
-        self.random, self.given = random, dict[int, int]()
-
-    def submit(self) -> None:
-        random = self.random
-        preferred = random.randint(1, 8)
-        sizes = [preferred]
-        kind = random.choice(["rigid", "malleable", "malleable"])
-        if kind == "malleable":
-            least, most = random.randint(1, preferred), random.randint(preferred, NODES)
-            sizes = list(range(least, most + 1))
-            if random.random() < 0.5:
-                sizes = sorted({preferred, *(s for s in (1, 2, 4, 8, 16) if least <= s <= most)})
-        estimate_s = float(random.randint(1, 60))
-        job = self.real.submit(*sizes, start=preferred, kind=kind, estimate_s=estimate_s)
-        self.plain.queue.append(Waits(job.id, sizes, preferred, estimate_s, kind == "malleable"))
-        self.settle()
-
-    def end(self, job_id: int) -> None:
-        self.plain.running.pop(job_id)
-        self.given.pop(job_id, None)
-        self.real.end(self.real.scheduler.job(job_id))
-        self.settle()
-
-    def point(self, job_id: int) -> None:
-        """It comes to a remap point; a resize is under way from then on."""
-        job, expected = self.real.scheduler.job(job_id), self.plain.point(job_id)
-        answer = self.real.point(job, 0.0, carry_out=False)
-        told = None if answer.what == "continue" else answer.configuration.size
-        assert told == expected, answer.reason.text
-        if told is not None:
-            self.plain.running[job_id].next = told
-            self.given[job_id] = answer.resize_id
-
-    def commit(self, job_id: int) -> None:
-        resize_id = self.given.pop(job_id)
-        self.real.done[job_id] = resize_id
-        runs = self.plain.running[job_id]
-        runs.size, runs.next = runs.next or runs.size, None
-        job = self.real.scheduler.job(job_id)
-        self.real.do(ev.ResizeCommitted(job_id, job.instance, resize_id, 0.1))
-        self.settle()
-
-    def settle(self) -> None:
-        """Both have made their pass: the same jobs run on the same sizes."""
-        plain, state = self.plain, self.real.scheduler.state
-        plain.now = self.real.now
-        for job_id, size in plain.schedule():
-            waits = next(w for w in plain.queue if w.job == job_id)
-            plain.queue.remove(waits)
-            end_s = plain.now + waits.estimate_s
-            plain.running[job_id] = Runs(
-                waits.sizes, size, waits.preferred, end_s, waits.malleable
-            )
-        assert {k: job.size for k, job in state.active.items()} == {
-            k: runs.size for k, runs in plain.running.items()
-        }
-        for k, runs in plain.running.items():
-            runs.end_s = state.active[k].planned_end_s
-
-    def step(self) -> None:
-        """Something that can happen, at random."""
-        random, running = self.random, self.plain.running
-        self.real.now += random.randint(0, 5)
-        self.plain.now = self.real.now
-        steady = [k for k, r in running.items() if r.malleable and r.next is None]
-        what = random.choice(["submit", "submit", "submit", "end", "point", "point", "commit"])
-        if what == "submit":
-            self.submit()
-        elif what == "end" and running:
-            self.end(random.choice(list(running)))
-        elif what == "point" and steady:
-            self.point(random.choice(steady))
-        elif what == "commit" and self.given:
-            self.commit(random.choice(list(self.given)))
+def malleable(c: Cluster, least: int, preferred: int, most: int, **spec: Any) -> Job:
+    spec.setdefault("estimate_s", 100.0)
+    return c.submit(*range(least, most + 1), start=preferred, kind="malleable", **spec)
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
-def test_the_decisions_are_those_of_the_reference(name: str) -> None:
-    for seed in range(500):
-        twin = Twin(name, Random(seed))
-        for _ in range(16):
-            twin.step()
+def called(c: Cluster) -> list[int]:
+    return [a.job for a in c.log if isinstance(a, CallRemap)]
+
+
+def test_a_running_job_gives_what_a_waiting_one_lacks_and_no_more(cluster: MakeCluster) -> None:
+    c = cluster(8, **named_settings("min-steal"))
+    wide = malleable(c, 2, 4, 8)
+    c.point(wide, 1.0)
+    assert wide.size == 8  # nobody waits
+    c.log.clear()
+    newcomer = c.submit(3, estimate_s=50)
+    assert newcomer.size == 0 and called(c) == [wide.id]
+    answer = c.point(wide, 1.0)
+    assert (answer.what, answer.configuration.size) == ("shrink", 5)
+    assert answer.reason.text == f"makes room for job {newcomer.id}: from 8 to 5"
+    assert newcomer.size == 3
+
+
+def test_nobody_shrinks_if_all_together_do_not_suffice(cluster: MakeCluster) -> None:
+    c = cluster(8, **named_settings("min-steal"))
+    wide = malleable(c, 4, 4, 8)
+    c.point(wide, 1.0)
+    c.submit(5, estimate_s=50)
+    assert c.point(wide, 1.0).what == "continue"
+
+
+def test_keep_preferred_neither_grows_beyond_it_nor_gives_below_it_without_need(
+    cluster: MakeCluster,
+) -> None:
+    c = cluster(8, **named_settings("keep-preferred"))
+    first = malleable(c, 1, 4, 8)
+    assert first.size == 4 and c.point(first, 1.0).what == "continue"
+    second = malleable(c, 2, 3, 8)
+    assert second.size == 3
+    third = malleable(c, 1, 4, 8)  # one is idle: it starts there rather than wait
+    assert third.size == 1
+    c.end(second)
+    assert c.point(third, 1.0).configuration.size == 4  # back to its preferred size
+    fourth = c.submit(3, estimate_s=50)
+    assert c.point(third, 1.0).configuration.size == 1
+    assert fourth.size == 3 and first.size == 4
+
+
+def test_powers_of_two_give_whole_steps(cluster: MakeCluster) -> None:
+    c = cluster(8, **named_settings("min-pool"))
+    wide = c.submit(1, 2, 4, 8, start=4, kind="malleable", estimate_s=100.0)
+    c.point(wide, 1.0)
+    c.submit(1, estimate_s=50)
+    assert (wide.size, c.point(wide, 1.0).configuration.size) == (8, 4)
+
+
+def test_a_held_or_failing_job_is_left_alone(cluster: MakeCluster) -> None:
+    c = cluster(8, **named_settings("min-pool"))
+    wide = malleable(c, 2, 4, 8)
+    c.do(ev.ResizeRequested(wide.id, 2, hold=True))
+    assert c.point(wide, 1.0).what == "continue"
+    c.submit(7, estimate_s=50)
+    assert c.point(wide, 1.0).what == "continue"
+
+
+@pytest.mark.parametrize(("patience_s", "passes"), [(1e6, True), (0.0, False)])
+def test_a_job_is_passed_for_as_long_as_it_is_patient(
+    cluster: MakeCluster, patience_s: float, passes: bool
+) -> None:
+    settings = named_settings("shortest-first")
+    settings = {**settings, "sharing": {**settings["sharing"], "patience_s": patience_s}}
+    c = cluster(4, **settings)
+    c.submit(3, estimate_s=100)
+    oldest = c.submit(4, estimate_s=100)
+    long = c.submit(1, estimate_s=200)  # would delay the oldest
+    assert (long.size > 0) is passes and oldest.size == 0
+    short = c.submit(1, estimate_s=90)
+    assert (short.size > 0) is not passes
+
+
+def test_start_and_resize_go_together() -> None:
+    with pytest.raises(ConfigError, match='both must be "sharing"'):
+        check(configured(start="easy", resize="sharing"))
+    with pytest.raises(ConfigError, match="balance"):
+        configured(start="sharing", resize="sharing", sharing={"balance": "even"})

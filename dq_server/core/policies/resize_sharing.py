@@ -1,8 +1,8 @@
 """Resizes of the strategies for malleable jobs: who shrinks for whom, who gets what is idle.
 
 Source: see sharing.py, whose plan says who shrinks. Processors that are idle, promised to nobody
-and kept for no waiting job go to running jobs in the order that `balance` says. A job that failed to
-resize, or gave way a moment ago where `settle` is set, does not expand.
+and kept for no waiting job go to running jobs in the order that `balance` says. A job that failed
+to resize, or gave way a moment ago where `settle` is set, does not expand.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class SharingResize(ResizePolicy):
         if not state.queue:
             return Plan()
         waiting = [job for job in state.line(now) if not state.start_promised(job)]
-        return plan(state, waiting, state.idle, self._options)
+        return plan(state, waiting, state.idle, self._options, now)
 
     def _expansions(
         self, state: State, made: Plan, now: float
@@ -128,7 +128,7 @@ def _larger(state: State, giver: Giver, room: int, *, beyond: bool) -> Configura
 def _evenly(
     state: State, jobs: list[Giver], room: int, *, beyond: bool
 ) -> Iterator[tuple[Job, Configuration]]:
-    """The job with the smallest share of its range goes to its next larger size, again and again."""
+    """The job with the smallest share of its range goes to its next larger size, repeatedly."""
     chosen: dict[Giver, Configuration] = {}
     while jobs and room > 0:
         giver = min(jobs, key=EXPANDS["average"])

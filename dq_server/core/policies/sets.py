@@ -21,7 +21,6 @@ _PLAIN: dict[str, Any] = {"order": "fcfs", "start": "fcfs", "resize": "none", "g
                           "shrink": "resize"}  # fmt: skip
 
 
-
 def _sharing(**options: Any) -> dict[str, Any]:
     """A strategy of sharing.py. A job that gave way may expand at once: `settle` is 0."""
     both = {"order": "fcfs", "start": "sharing", "resize": "sharing"}

@@ -38,19 +38,22 @@ SHARING = "sharing"  # the name of the start policy and of the resize policy
 class SharingOptions(Options):
     """What tells the strategies apart.
 
-    start      size that a job starts on: "min", "preferred" (or what is idle, if that is less), or
-               "average" of its smallest and largest size (or what is idle)
-    balance    who expands first, and who gives first (the other way round):
-               "min"        the one with the fewest processors above its smallest size
-               "preferred"  the one that lacks most of its preferred size; nobody passes it before
-                            all have it, and nobody gives below it if that suffices
-               "average"    the one with the smallest share of its range, size by size
-               "remaining"  the one that ends first; only if it ends earlier for it
-    hand_on    who starts on processors that were freed: "agreement": the job for which they were
-               freed, in queue order; "steal": whichever of those jobs fits first; "pool": any job
-    beyond     when jobs expand beyond their preferred size: "always", while nobody "waits", "never"
-    past_head  processors are also freed for jobs behind one for which they would not suffice
-    shortest   of the jobs behind the first one those that plan to run shortest come first
+    start       size that a job starts on: "min", "preferred" (or what is idle, if that is less), or
+                "average" of its smallest and largest size (or what is idle)
+    balance     who expands first, and who gives first (the other way round):
+                "min": the one with the fewest processors above its smallest size;
+                "preferred": the one that lacks most of its preferred size; nobody passes it before
+                all have it, and nobody gives below it if that suffices;
+                "average": the one with the smallest share of its range, size by size;
+                "remaining": the one that ends first; only if it ends earlier for it
+    hand_on     who starts on processors that were freed: "agreement": the job for which they were
+                freed, in queue order; "steal": whichever of those jobs fits first; "pool": any job
+    beyond      when jobs expand beyond their preferred size: "always", while nobody "waits",
+                "never"
+    patience_s  how long the first waiting job may be passed by jobs behind it that are served; from
+                then on they are only backfilled (EASY), which does not delay it. +inf, as in the
+                published code: a large job may be passed for as long as small ones are submitted
+    shortest    of the jobs behind the first one those that plan to run shortest come first
     """
 
     table = SHARING
@@ -59,8 +62,13 @@ class SharingOptions(Options):
     balance: Literal["min", "preferred", "average", "remaining"] = "min"
     hand_on: Literal["pool", "agreement", "steal"] = "pool"
     beyond: Literal["always", "waits", "never"] = "always"
-    past_head: bool = True
+    patience_s: float = inf
     shortest: bool = False
+
+    def validate(self) -> None:
+        """See Options."""
+        if not self.patience_s >= 0:
+            raise ConfigError(f"[scheduler.sharing] patience_s = {self.patience_s}: 0 or more s")
 
     def suits(self, config: SchedulerConfig) -> None:
         """See Options."""
@@ -179,7 +187,9 @@ class Plan:
         return sum(served.kept for served in self.served)
 
 
-def plan(state: State, waiting: Iterable[Job], idle: int, options: SharingOptions) -> Plan:
+def plan(
+    state: State, waiting: Iterable[Job], idle: int, options: SharingOptions, now: float
+) -> Plan:
     """Serve the jobs that wait, in order, with what is idle, on its way, or can be given."""
     made, coming = Plan(), state.incoming()
     givers = [Giver.of(job) for job in state.active.values() if may_resize(state, job)]
@@ -191,7 +201,7 @@ def plan(state: State, waiting: Iterable[Job], idle: int, options: SharingOption
             found = _served(job, there, givers, options)
         if found is None:
             made.blocked = made.blocked or job
-            if not options.past_head or not there + spare:
+            if now - waiting[0].submit_s >= options.patience_s or not there + spare:
                 break
             continue
         configuration, gives = found
@@ -253,7 +263,7 @@ def _given(
 
 
 def _evenly(lacking: int, givers: list[Giver]) -> dict[Giver, Configuration] | None:
-    """The job with the largest share of its range goes to its next smaller size, again and again."""
+    """The job with the largest share of its range goes to its next smaller size, repeatedly."""
     chosen: dict[Giver, Configuration] = {}
     sizes = {id(g): g.size for g in givers}
 

@@ -16,7 +16,7 @@ from itertools import chain
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import Job
 from dq_server.core.model.reasons import because, declare
-from dq_server.core.model.sizes import Configuration, largest_at_most
+from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.state import State
 from dq_server.core.policies.base import Start, StartPolicy
 from dq_server.core.policies.shadow import Reservation, reserve
@@ -56,7 +56,7 @@ class SharingStart(StartPolicy):
         """Starts behind the first job that has to wait."""
         if not idle:
             return starts
-        made = plan(state, waiting, idle, self._options)
+        made = plan(state, waiting, idle, self._options, now)
         ahead, started = list(starts), set[int]()
         idle = self._handed_on(made, idle, starts, started)
         head, kept = made.blocked, 0

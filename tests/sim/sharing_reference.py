@@ -33,6 +33,7 @@ class Waits:
     preferred: int
     estimate_s: float
     malleable: bool
+    since_s: float = 0.0
 
     @property
     def least(self) -> int:
@@ -45,7 +46,7 @@ class Strategy:
     balance: str
     hand_on: str
     beyond: str = "always"
-    past_head: bool = True
+    patience_s: float = inf
     shortest: bool = False
 
 
@@ -119,7 +120,7 @@ class Machine:
                 break
             else:
                 blocked = blocked or job
-                if not self.how.past_head:
+                if self.now - self.order(waiting)[0].since_s >= self.how.patience_s:
                     break
         return served, gives, blocked
 
@@ -221,9 +222,9 @@ class Machine:
                     open_to.remove(k)
                 if fits:
                     grown[k] = min(fits) if self.how.balance == "average" else max(fits)
-                    if grown[k] > r.sizes[-1] or (self.how.balance == "average" and min(
-                        s for s in r.sizes if s > size
-                    ) > most):
+                    if grown[k] > r.sizes[-1] or (
+                        self.how.balance == "average" and min(s for s in r.sizes if s > size) > most
+                    ):
                         grown.pop(k)
                         continue
                     room -= grown[k] - size
