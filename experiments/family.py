@@ -120,7 +120,7 @@ def as_text(found: dict[str, list[Row]]) -> str:
     parts = [table(["log", "share", "policy", "turnaround %", "wait %", "makespan %"], body)]
     body = [
         [row["log"], f"{row['share']:g}", row["metric"], row["best"],
-         f"{row['change']:+.1f} ±{row['half']:.1f}", row["verdict"]]
+         f"{row['change']:+.2f} ±{row['half']:.2f}", row["verdict"]]
         for row in found["verdicts"]
     ]  # fmt: skip
     parts.append(table(["log", "share", "metric", "best other", f"{OWN} %", ""], body))

@@ -2,18 +2,19 @@
 
 A draw gives every job a run time: its planned time multiplied by what a job of the same user took
 of its plan. A running job has run for a while already, so only such multiples count that reach
-beyond. Each draw is one simulation without further submissions; the starts of all of them give a
+beyond. Each draw is one simulation; the starts of all of them give a
 median and an interval for each job.
 
-What is left out: jobs that will be submitted later (under orders other than first come, first
-served they may pass), jobs that are on hold or wait for others, and nodes that will come or go.
+Jobs that will be submitted later delay those that wait now, by backfilling at least. Each draw has
+submissions of the past for them: what was submitted from the same time of an earlier day on.
+What is left out: jobs that are on hold or wait for others, and nodes that will come or go.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -33,6 +34,9 @@ from dq_server.sim.workload import ListedJob, ListedWorkload, RigidWorkload
 
 OWN_LEAST = 5  # ended jobs of a user, before they speak for the user's next ones
 REMEMBERED = 200  # ended jobs of a user, and of all users, that are drawn from
+KEPT = 3000  # ended jobs, of a log
+DAY_S, DAYS_BACK = 86_400.0, 14  # from which day back the later submissions of a draw are
+HORIZON_S = 2 * DAY_S  # for how long they come
 PARTS = 100  # remap points of a malleable job in a draw
 FIRST_IN_LINE = 2**31  # running jobs, whatever their priority was
 
@@ -52,19 +56,41 @@ class Present:
     shown: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A job that has ended by itself, and when it was submitted (s)."""
+
+    submit_s: float
+    spec: JobSpec
+    run_s: float
+
+
 @dataclass(slots=True)
 class History:
-    """What jobs that have ended took: of their planned time, and in seconds; the last ones."""
+    """Jobs that have ended: what they took of their planned time, by user, and in seconds."""
 
     ratios: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     run_s: list[float] = field(default_factory=list)
+    jobs: list[Ended] = field(default_factory=list)
 
-    def add(self, user: str, planned_s: float | None, run_s: float) -> None:
-        """Take in a job that has ended by itself."""
-        self.run_s.append(run_s)
-        if planned_s:
-            for of in (user, ""):
-                self.ratios[of].append(run_s / planned_s)
+    def add(self, job: Ended) -> None:
+        """Take in the next job that has ended."""
+        self.jobs.append(job)
+        self.run_s.append(job.run_s)
+        if planned_s := job.spec.planned_s:
+            for of in (job.spec.user, ""):
+                self.ratios[of].append(job.run_s / planned_s)
+
+    def later(self, now: float, random: np.random.Generator) -> Iterator[tuple[float, Ended]]:
+        """Submissions as they may come: in how many seconds, and a job like it."""
+        if not self.jobs:
+            return
+        days = int((now - self.jobs[0].submit_s) // DAY_S)
+        from_s = now - DAY_S * float(random.integers(1, min(days, DAYS_BACK) + 1) if days else 1)
+        until_s = min(now, from_s + HORIZON_S)
+        for job in self.jobs:
+            if from_s < job.submit_s < until_s:
+                yield job.submit_s - from_s, job
 
     def draw(self, job: Present, random: np.random.Generator) -> float:
         """Return a total run time, beyond what the job has run, from its user's or all jobs."""
@@ -89,6 +115,7 @@ class Snapshot:
     """What runs, waits (first in line first) and is reserved (times from now on) at a moment."""
 
     name: str
+    now: float
     processors: int
     jobs: tuple[Present, ...]
     history: History
@@ -119,8 +146,9 @@ def forecast(
     random = np.random.default_rng(seed)
     starts: dict[int, list[float]] = {job.number: [] for job in present.waiting}
     for _ in range(draws):
-        drawn = ListedWorkload(present.name, [_drawn(job, present.history, random)
-                                              for job in present.jobs])  # fmt: skip
+        jobs = [_drawn(job, present.history, random) for job in present.jobs]
+        jobs += _later(present, random)
+        drawn = ListedWorkload(present.name, jobs)
         reserved = present.reservations
         records = Simulation(drawn, present.processors, config, reservations=reserved).run()
         for job, start_s in zip(drawn.jobs, records.start_s, strict=True):
@@ -138,8 +166,13 @@ def _middle(starts: list[float]) -> StartForecast:
 
 def _drawn(job: Present, history: History, random: np.random.Generator) -> ListedJob:
     """The job as of now, with a drawn run time."""
+    return _as_of_now(job, history.draw(job, random))
+
+
+def _as_of_now(job: Present, run_s: float) -> ListedJob:
+    """The job without what it has run, of `run_s` altogether."""
     spec, ran_s = job.spec, job.ran_s or 0.0
-    left_s = history.draw(job, random) - ran_s
+    left_s = run_s - ran_s
     planned_s = spec.planned_s
     if planned_s is not None:
         planned_s = max(planned_s - ran_s, 0.0)
@@ -155,6 +188,14 @@ def _drawn(job: Present, history: History, random: np.random.Generator) -> Liste
         return Iterating(PARTS, lambda at: part_s * known.ratio(at.size), known.overhead_s)
 
     return ListedJob(0.0, spec, make, job.number)
+
+
+def _later(present: Snapshot, random: np.random.Generator) -> Iterator[ListedJob]:
+    """Jobs that will be submitted; their numbers are nobody's."""
+    for k, (in_s, like) in enumerate(present.history.later(present.now, random), start=1):
+        job = Present(-k, like.spec)
+        if like.spec.initial.size <= present.processors:
+            yield replace(_as_of_now(job, like.run_s), submit_s=in_s)
 
 
 # --- what there is at a moment ----------------------------------------------------------------
@@ -174,9 +215,10 @@ def of_log(jobs: RigidWorkload, played: Records, at_s: float) -> Snapshot:
             running.append(Present(k, jobs.spec(k), at_s - start_s, jobs.number(k)))
         elif start_s > at_s:
             waiting.append(Present(k, jobs.spec(k), None, jobs.number(k)))
-    for _, k in sorted(ended):
-        history.add(jobs.spec(k).user, jobs.estimate_s[k], jobs.run_s[k])
-    return Snapshot(jobs.name, played.nodes, (*running, *waiting), history)
+    for _, k in sorted(ended)[-KEPT:]:
+        history.add(Ended(jobs.submit_s[k], jobs.spec(k), jobs.run_s[k]))
+    history.jobs.sort(key=lambda job: job.submit_s)
+    return Snapshot(jobs.name, at_s, played.nodes, (*running, *waiting), history)
 
 
 def of_journal(name: str, entries: Iterable[Entry]) -> tuple[Snapshot, SchedulerConfig]:
@@ -204,12 +246,14 @@ def of_journal(name: str, entries: Iterable[Entry]) -> tuple[Snapshot, Scheduler
     )
     jobs = (*running, *waiting)
     processors = state.processors.capacity or most  # the cluster is down: as it was
-    return Snapshot(name, processors, jobs, history, reserved), scheduler.config
+    history.jobs.sort(key=lambda job: job.submit_s)
+    return Snapshot(name, now, processors, jobs, history, reserved), scheduler.config
 
 
 def _remember(history: History, job: Job | None, now: float) -> None:
     if job is not None and job.state is JobState.DONE and job.start_s is not None:
-        history.add(job.spec.user, job.spec.planned_s, now - job.start_s)
+        spec = replace(job.spec, after=(), after_any=(), after_not=(), reservation="", hold=False)
+        history.add(Ended(job.submit_s, spec, now - job.start_s))
 
 
 def _running(job: Job, now: float) -> Present:

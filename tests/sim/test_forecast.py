@@ -18,6 +18,8 @@ from dq_server.core.settings import named_config
 from dq_server.sim.cli import sim
 from dq_server.sim.engine import Simulation
 from dq_server.sim.forecast import (
+    DAY_S,
+    Ended,
     History,
     Present,
     StartForecast,
@@ -32,6 +34,12 @@ from dq_server.sim.workload import RigidWorkload
 EASY = named_config("easy")
 
 
+def took(user: int, planned_s: float, run_s: float, submit_s: float = -1e6) -> Ended:
+    """A job that has ended, long ago."""
+    jobs = RigidWorkload("log", [0], [run_s], [1], [planned_s], users=[user])
+    return Ended(submit_s, jobs.spec(0), run_s)
+
+
 def test_of_jobs_that_take_what_they_plan_the_forecast_is_the_schedule() -> None:
     # 4 processors; job 0 runs 100 s, job 1 needs all of them, jobs 2 and 3 come after it
     jobs = RigidWorkload("log", [0, 10, 20, 21], [100, 50, 30, 200], [3, 4, 2, 1],
@@ -41,7 +49,7 @@ def test_of_jobs_that_take_what_they_plan_the_forecast_is_the_schedule() -> None
     assert [(job.number, job.ran_s) for job in present.jobs] == [(0, 30.0), (1, None), (2, None),
                                                                  (3, None)]  # fmt: skip
     for _ in range(5):
-        present.history.add("u1", 10.0, 10.0)  # every job took what it planned
+        present.history.add(took(1, 10.0, 10.0))  # every job took what it planned
     found = forecast(present, EASY, draws=3, seed=0)
     for job in present.waiting:
         start_s = played.start_s[job.number] - 30.0
@@ -52,7 +60,7 @@ def test_a_running_job_is_drawn_beyond_what_it_has_run() -> None:
     history, random = History(), np.random.default_rng(0)
     jobs = RigidWorkload("log", [0], [100], [1], [100], users=[1])
     for ratio in (0.1, 0.2, 0.5, 0.8, 0.9):
-        history.add("u1", 100.0, 100.0 * ratio)
+        history.add(took(1, 100.0, 100.0 * ratio))
     drawn = {history.draw(Present(0, jobs.spec(0), 60.0), random) for _ in range(50)}
     assert drawn == {80.0, 90.0}
     # nothing took so long: until its plan says
@@ -63,12 +71,24 @@ def test_a_running_job_is_drawn_beyond_what_it_has_run() -> None:
 def test_a_user_with_few_ended_jobs_is_drawn_from_everybody() -> None:
     history, random = History(), np.random.default_rng(0)
     jobs = RigidWorkload("log", [0], [100], [1], [100], users=[7])
-    history.add("u7", 100.0, 10.0)
+    history.add(took(7, 100.0, 10.0))
     for _ in range(9):
-        history.add("u1", 100.0, 50.0)
+        history.add(took(1, 100.0, 50.0))
     assert {history.draw(Present(0, jobs.spec(0)), random) for _ in range(60)} == {10.0, 50.0}
 
 
+def test_later_submissions_are_those_from_the_same_time_of_an_earlier_day_on() -> None:
+    history, random, now = History(), np.random.default_rng(0), 10 * DAY_S
+    for day in range(10):
+        history.add(took(1, 100.0, 50.0, day * DAY_S + 60.0))
+        history.add(took(1, 100.0, 50.0, day * DAY_S - 60.0))
+    for _ in range(20):
+        came = [in_s for in_s, _ in history.later(now, random)]
+        assert came and set(came) <= {60.0, DAY_S - 60.0, DAY_S + 60.0, 2 * DAY_S - 60.0}
+    assert list(History().later(now, random)) == []
+
+
+@pytest.mark.slow
 def test_eighty_percent_intervals_hold_seventy_to_ninety_percent_of_the_starts() -> None:
     found = calibrate(lublin(400, 64, load=0.9, seed=3), 64, "easy", moments=12, draws=20, seed=1)
     assert found.early + found.within + found.late > 60
