@@ -61,6 +61,7 @@ DOORS = {
     "dq_server/sim/run_command.py": {"click"},
     "dq_server/sim/replay_command.py": {"click"},
     "dq_server/sim/import_command.py": {"click"},
+    "dq_server/sim/forecast_command.py": {"click"},
     "dq_server/sim/study/command.py": {"click"},
     # figures: matplotlib is imported only when one is asked for
     "dq_server/sim/plots.py": {"matplotlib"},
