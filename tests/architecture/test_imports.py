@@ -34,6 +34,7 @@ SUBJECTS = {
     "tests/client/test_any_mpi_lost.py": {"benchmarks.any_mpi"},
     "tests/live/test_adaptation_phases.py": {"experiments.adaptation_phases"},
     "tests/live/test_fuzz.py": {"benchmarks.fuzz"},
+    "tests/sim/test_forecast.py": {"benchmarks.forecast"},
     "tests/live/test_gpu.py": {"benchmarks.gpu"},
     "tests/live/test_dynamic_overhead.py": {"experiments.dynamic_overhead"},
     "tests/live/test_load.py": {"benchmarks.load"},

@@ -42,7 +42,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "quotas.md": ("config", "shell"),
     "ranks.md": ("config",),
     "scheduling.md": ("shell", "config", "shell", "shell", "config",
-                      "config", "config", "config", "shell", "config", "config", "config"),
+                      "config", "config", "shell", "config", "config", "config", "config"),
     "security.md": ("shell",),
     "simulation.md": ("shell", "config", "shell"),
     "slurm.md": ("cluster", "slurm", "slurm"),
