@@ -8,16 +8,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 ROOMS = (
-    "dq_server/live",
-    "dq_client/node/agent",
-    "dq_client/node/ranks",
-    "dq_client/show/web",
+    "dq_server/live", "dq_client/node/agent", "dq_client/node/ranks", "dq_client/show/web",
     "dq_client/show/hooks",
-)
+)  # fmt: skip
 FILES = (
-    "audit.py", "sidecars.py", "bringup.py", "home.py", "keys.py", "resume.py", "private.py",
-    "shutdown.py", "standby.py", "storage.py", "ssh/kept_alive.py", "base/credentials.py",
-    "emulation/governor.py",
+    *(f"base/{name}.py" for name in ("audit", "credentials", "home", "keys", "private", "storage")),
+    "base/process_tree.py",
+    *(f"deploy/{name}.py" for name in ("local", "resume", "shutdown", "sidecars", "standby")),
+    "deploy/server_watch.py", "deploy/supervisor.py", "deploy/ssh/kept_alive.py",
+    "node/emulation/governor.py", "node/fleet.py", "node/local_agents.py", "node/supervision.py",
 )  # fmt: skip
 OPENS = {"read_text", "read_bytes", "write_text", "write_bytes", "touch"}
 DOOR = "dq_client/base/opened.py"

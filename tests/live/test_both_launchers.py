@@ -118,9 +118,9 @@ def test_a_job_outlives_its_agent(up: Live, program: Path) -> None:
     before = ranks(program)
     killed = local_agents.running_agents(up.home)["local"]["pid"]
     os.kill(int(killed), signal.SIGKILL)
-    agents = lambda: local_agents.running_agents(up.home)  # noqa: E731
+    another = {"pid": killed}
     until(
-        lambda: agents().get("local", {"pid": killed})["pid"] != killed,
+        lambda: local_agents.running_agents(up.home).get("local", another)["pid"] != killed,
         "no other agent is started",
     )
     assert ranks(program) == before

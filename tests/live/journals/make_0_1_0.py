@@ -28,8 +28,8 @@ config = import_module("dq_server.core.config")
 sizes = import_module("dq_server.core.sizes")
 protection = import_module("dq_server.core.protection")
 scheduler = import_module("dq_server.core.scheduler")
-live = import_module("dq_server.live.store.journal")
-snapshot = import_module("dq_server.live.store.snapshot")
+live = import_module("dq_server.live.journal")
+snapshot = import_module("dq_server.live.snapshot")
 world = import_module("world")
 
 SEEDS = range(1, 13)  # lives in the simulation of the whole, cut off at some moment
