@@ -29,9 +29,9 @@ WIRE = ("zmq", "msgspec")  # besides, for a command that sends nothing
 # The server file is a real one, of this process; answers pass the codec, as those of a server.
 PROGRAM = """
 import json, os, sys
-from dq_client import messages as m
+from dq_client.base import messages as m
 if sys.argv[1] not in ("--version", "--help"):
-    from dq_client import codec
+    from dq_client.base import codec
     from dq_client.base.connection import Connection
     from dq_client.base.home import Home, created_s
 
