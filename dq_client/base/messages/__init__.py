@@ -15,8 +15,8 @@ comes again with the next heartbeat. Lists and strings are bounded: a request ca
 `FRAME_BYTES_MAX`.
 
 Read as `from dq_client.base import messages as m`. A name is looked up in these modules when it is
-first used, so a command imports the messages that it sends and no others: making the types of all takes
-longer than most commands run.
+first used, so a command imports the messages that it sends and no others: making the types of all
+takes longer than most commands run.
 """
 
 from importlib import import_module
