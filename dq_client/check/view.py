@@ -130,9 +130,10 @@ class View:
 
     def _is_entry(self, call: Call) -> bool:
         """Whether a function is entered by this call in the loop; of others, before it."""
-        if self.calls(call.body.scope):
-            return self.has(call.scope, call.line)
-        return self._is_before(call)
+        inside = self.calls(call.body.scope) and self.has(call.scope, call.line)
+        if call.body.scope in self._entered:
+            return inside or not self._is_other(call)
+        return inside or (not self.calls(call.body.scope) and self._is_before(call))
 
     def _is_other(self, call: Call) -> bool:
         """Whether a function that runs was entered by another call."""
