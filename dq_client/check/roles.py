@@ -44,7 +44,7 @@ def role_of(
     if not received and not by_place:
         return Role.NONE
     seldom = any(varies for _, varies in judged)
-    seldom = seldom or any(each.kept and not each.received for each in made)
+    seldom = seldom or any(_is_partial(each) for each in made)
     if seldom or _is_read_first(heads, set(changes), whole, matter):
         return Role.STALE if received else Role.ELECTED if elects else Role.NONE
     return Role.AGAIN if received or elects else Role.NONE
@@ -69,6 +69,14 @@ def _made(change: Node) -> list[Node]:
 
 def _is_received(node: Node) -> bool:
     return node.received or any(each.received for each in (*node.computed, *node.passed))
+
+
+def _is_partial(change: Node) -> bool:
+    """Whether it changes a part only, and not the same one each time, as far as one can see."""
+    if not change.kept or change.received:
+        return False
+    index = Node(each for each in change.computed if not each.received)
+    return not _is_received(change) or _place(index)[1]
 
 
 def _branches(change: Node) -> Iterator[Node]:

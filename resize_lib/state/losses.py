@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 
 from mpi4py import MPI
 
@@ -10,7 +11,7 @@ from dq_client.check.facts import Variable
 from resize_lib.state import verdict
 from resize_lib.state.comparison import Told, may_coincide
 from resize_lib.state.objects import FILE, STREAMS
-from resize_lib.state.places import Path
+from resize_lib.state.places import CONTENTS, Path
 from resize_lib.state.sources import Sources, is_setting, shown
 from resize_lib.state.survey import Survey
 
@@ -28,11 +29,40 @@ def loss(
 
     differing: where this rank has something else than rank 0. leaving: ranks of `comm`
     """
-    why = _lost(sources, mine, found, differing) if comm.rank in leaving else ""
+    why = _open(sources, found)
+    if comm.rank in leaving and not why:
+        why = _lost(sources, mine, found, differing)
     if comm.rank == 0 and not why and leaving:
         stay = [rank for rank in range(comm.size) if rank not in leaving]
         why = _stale(sources, mine, found, renumbered=stay != list(range(len(stay))))
     return why or _misplaced(sources, found, differing, first=comm.rank == 0)
+
+
+_OPEN = (
+    "is open on ranks that may leave, and closing it would wait for them: open and close it within"
+    " the iteration"
+)
+
+
+def _open(sources: Sources, found: Survey) -> str:
+    """Windows and files of MPI that several ranks have opened together."""
+    for path, place in found.places.items():
+        if CONTENTS in path or is_setting(path):
+            continue
+        value = None
+        with suppress(Exception):  # any class may raise anything
+            value = place.get()
+        if isinstance(value, MPI.Win | MPI.File) and value and _ranks(value) > 1:
+            return _said(sources, found, path, 0, f"({type(value).__name__}) {_OPEN}")
+    return ""
+
+
+def _ranks(opened: MPI.Win | MPI.File) -> int:
+    group = opened.Get_group()
+    try:
+        return group.size
+    finally:
+        group.Free()
 
 
 def _lost(sources: Sources, mine: Told, found: Survey, differing: Iterable[Path]) -> str:
