@@ -37,7 +37,7 @@ class Walk(ServerLink):
     def _places(self, size: int) -> list[m.Place]:
         return [m.Place(k, f"node{k}", self._host) for k in range(size)]
 
-    def hello(self, processors: int, legal: Sequence[int] = ()) -> m.JobWelcome:
+    def hello(self, processors: int, legal: Sequence[int] = ()) -> m.JobWelcome:  # noqa: ARG002
         return m.JobWelcome(1, 1, 1, self._places(processors), *grid_of(processors))
 
     def finished(self, resize_id: int) -> bool:
@@ -58,12 +58,12 @@ class Walk(ServerLink):
     def remap_word(self) -> str:
         return self._answer.what
 
-    def remap_answer(self, *, wait: bool) -> m.RemapAnswer | None:
+    def remap_answer(self, *, wait: bool) -> m.RemapAnswer | None:  # noqa: ARG002
         return self._answer
 
     def tell(self, body: m.Committed | m.Aborted) -> None:
         if isinstance(body, m.Aborted):
-            raise RuntimeError(body.why)
+            raise RuntimeError(body.why)  # noqa: TRY004
 
     def farewell(self, resize_id: int) -> None:
         pass

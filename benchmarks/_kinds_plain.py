@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from itertools import pairwise
 
 import numpy as np
 from mpi4py import MPI
@@ -24,8 +25,7 @@ def bounds(total: int, size: int, of: int) -> list[int]:
 
 def counts(mine: tuple[int, int], others: list[int]) -> list[int]:
     """How much of mine each of the others' blocks has."""
-    pairs = zip(others, others[1:], strict=False)
-    return [max(0, min(mine[1], b) - max(mine[0], a)) for a, b in pairs]
+    return [max(0, min(mine[1], b) - max(mine[0], a)) for a, b in pairwise(others)]
 
 
 def main() -> None:

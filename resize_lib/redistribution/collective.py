@@ -12,21 +12,18 @@ arrays stay unchanged.
 5. Let the application unpack. If a process could not read another one's memory, which is rare and
    is known only now, that goes by message after all.
 6. Compare checksums.
-
-Ranks that have nothing to move sleep from step 2 on until all is done (agreement.Rest).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from mpi4py import MPI
 
 from resize_lib.descriptors import Custom, Replicated
-from resize_lib.redistribution.agreement import Rest, agree, agree_to_go_on
+from resize_lib.redistribution.agreement import agree, agree_to_go_on
 from resize_lib.redistribution.arena import Arena
 from resize_lib.redistribution.arrays import DistributedArrays
 from resize_lib.redistribution.blocks import RawBytes
@@ -36,7 +33,7 @@ from resize_lib.redistribution.handshake import Records, read_records, record_of
 from resize_lib.redistribution.messages import MessageExchange
 from resize_lib.redistribution.replicated_custom import CustomValues, ReplicatedArrays
 from resize_lib.redistribution.routes import Pairs
-from resize_lib.redistribution.slabs import SlabCopies, plan_ahead
+from resize_lib.redistribution.slabs import SlabCopies
 from resize_lib.redistribution.types import (
     InvalidRedistributionError,
     MovingArray,
@@ -78,13 +75,11 @@ def redistribute(
         CorruptDataError: the same on every rank; nothing has changed.
     """
     options = _Options(transport, max_extra_bytes, checksums)
-    work, before, rest = _begin(comm, arrays, (old, new), arena or Arena(), options)
-    if rest.over:
-        return Redistribution(work.results(), direct=True)
+    work, before = _begin(comm, arrays, (old, new), arena or Arena(), options)
     near = DirectCopies.open(work.distributed, work.known, work.slabs, transport)
     exchange = _exchange(work, near.by_message(), max_extra_bytes, work.custom.tell_sizes())
     sent, received, copied = work.transfer(exchange, near)
-    reached = _finish(work, near, rest, transport)
+    reached = _finish(work, near, transport)
     exchanges = [exchange] if exchange else []
     if not reached:
         work.distributed.copy_staying(near.slabs.positions)
@@ -173,17 +168,13 @@ class _Work:
             if by_message.any():
                 self.early = self.distributed.exchange(by_message, options.max_extra_bytes)
 
-    def note(self, options: _Options, told: RawBytes) -> Collection[int]:
-        """Take in what all ranks told in the handshake; returns those that can rest."""
+    def note(self, options: _Options, told: RawBytes) -> None:
+        """Take in what all ranks told in the handshake."""
         known = self.known = read_records(told)
         self.distributed.contiguous = bool(known["contiguous"].all())
         if not self.distributed.contiguous:
             self.early = None  # a rank whose parts have gaps cuts its messages in another way
         self.slabs = SlabCopies.of(self.distributed, known, options.transport)
-        others = self.replicated.arrays or self.custom.arrays or options.checksums
-        if others or not self.slabs.has_all():
-            return ()
-        return frozenset(range(1, self.site.comm.size)).difference(self.slabs.workers)
 
     def transfer(
         self, exchange: MessageExchange | None, near: DirectCopies
@@ -218,8 +209,8 @@ def _begin(
     placements: tuple[Placement, Placement],
     arena: Arena,
     options: _Options,
-) -> tuple[_Work, list[int], Rest]:
-    """Step 1; returns the work, checksums of the old parts, and who rests."""
+) -> tuple[_Work, list[int]]:
+    """Step 1; returns the work, and checksums of the old parts."""
     work, before, statement = None, [], ""
     error: Exception | None = None
     try:
@@ -231,13 +222,10 @@ def _begin(
     except Exception as raised:  # whatever it is, the other ranks must hear of it
         error = raised
     ready = work.distributed if work is not None and error is None else None
-    meanwhile = partial(plan_ahead, ready) if ready else None
-    rest = Rest(partial(work.note, options)) if work else None
-    agree(comm, error, statement, record_of(ready), meanwhile, rest)
+    told = agree(comm, error, statement, record_of(ready))
     assert work is not None
-    assert rest is not None
-    # Not in the work, which it refers to: a cycle would keep the old parts in memory.
-    return work, before, rest
+    work.note(options, told)
+    return work, before
 
 
 def _exchange(
@@ -264,7 +252,7 @@ def _exchange(
     return exchange
 
 
-def _finish(work: _Work, near: DirectCopies, rest: Rest, transport: Transport) -> bool:
+def _finish(work: _Work, near: DirectCopies, transport: Transport) -> bool:
     """Step 5: no rank touches its old parts again before every other rank has what it needs.
 
     Returns whether all direct copies were made, the same on every rank.
@@ -277,11 +265,7 @@ def _finish(work: _Work, near: DirectCopies, rest: Rest, transport: Transport) -
         error = raised
     if near.failure is not None and transport == "direct" and error is None:
         error = InvalidRedistributionError(f"transport direct: {near.failure}")
-    comm, fine = work.site.comm, near.failure is None
-    woken = comm.rank in rest.ranks
-    if rest.ranks and not woken and rest.end(comm, fine=fine and error is None):
-        return True
-    return agree_to_go_on(comm, error, fine=fine)
+    return agree_to_go_on(work.site.comm, error, fine=near.failure is None)
 
 
 def _by_message_after_all(

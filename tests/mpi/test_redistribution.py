@@ -110,11 +110,6 @@ def test_a_worker_that_fails_keeps_nobody_waiting(ranks: int) -> None:
     tell("a_worker_fails", ranks, at_least=2 * ranks)
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 5])
-def test_ranks_that_have_nothing_to_do_rest(ranks: int) -> None:
-    tell("ranks_rest", ranks, at_least=20 * ranks)
-
-
 def test_who_gives_up_is_not_written_to_where_other_things_lie() -> None:
     tell("given_up_while_written_to", 2)
 

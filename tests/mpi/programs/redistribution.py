@@ -737,32 +737,6 @@ def late_ranks_and_errors(seed: int) -> int:
     return checked
 
 
-def ranks_rest(_seed: int) -> int:
-    """Ranks that rest hear one word when all is over, or, if not, what the others have heard."""
-    odd, checked = set(range(1, WORLD.size, 2)), 0
-    told = b"".join(bytes([rank]) for rank in range(WORLD.size))
-    for turn in range(20):
-        rest, fine = agreement.Rest(lambda _: odd), turn % 2 == 0
-        extras = agreement.agree(WORLD, None, "same", bytes([WORLD.rank]), rest=rest)
-        asleep = WORLD.rank in odd
-        assert rest.over == (asleep and fine)
-        if not rest.over:
-            assert extras.tobytes() == told
-            assert rest.ranks == odd
-        if not asleep:
-            time.sleep(0.002 * (turn % 3))
-            fails = 0 if turn % 4 == 1 else (WORLD.size - 1) // 2 * 2  # the first, or the last
-            assert rest.end(WORLD, fine=fine or WORLD.rank != fails) == fine
-        if not fine:  # then all go on together
-            assert not agreement.agree_to_go_on(WORLD, None, fine=WORLD.rank > 0)
-        checked += 1
-        nobody = agreement.Rest(lambda _: odd)
-        wrong = ValueError("no") if WORLD.rank == 1 else None
-        call = lambda: agreement.agree(WORLD, wrong, rest=nobody)  # noqa: B023, E731
-        same_everywhere(call, InvalidRedistributionError, "rank 1: no")
-    return checked
-
-
 def sends_go_on_while_ranks_agree(_seed: int) -> int:
     """A rank that waits for the others lets its own large message get through to them."""
     size, checked = WORLD.size, 0
