@@ -16,13 +16,13 @@ arrays stay unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from mpi4py import MPI
 
-from resize_lib.descriptors import Custom, Replicated
+from resize_lib.descriptors import Custom, Replicated, Segmented
 from resize_lib.redistribution.agreement import agree, agree_to_go_on
 from resize_lib.redistribution.arena import Arena
 from resize_lib.redistribution.arrays import DistributedArrays
@@ -31,8 +31,9 @@ from resize_lib.redistribution.checksums import compare_checksums, old_checksums
 from resize_lib.redistribution.direct_copies import DirectCopies
 from resize_lib.redistribution.handshake import Records, read_records, record_of
 from resize_lib.redistribution.messages import MessageExchange
-from resize_lib.redistribution.replicated_custom import CustomValues, ReplicatedArrays
+from resize_lib.redistribution.replicated import ReplicatedArrays
 from resize_lib.redistribution.routes import Pairs
+from resize_lib.redistribution.segments import Segments
 from resize_lib.redistribution.slabs import SlabCopies
 from resize_lib.redistribution.types import (
     InvalidRedistributionError,
@@ -77,7 +78,8 @@ def redistribute(
     options = _Options(transport, max_extra_bytes, checksums)
     work, before = _begin(comm, arrays, (old, new), arena or Arena(), options)
     near = DirectCopies.open(work.distributed, work.known, work.slabs, transport)
-    exchange = _exchange(work, near.by_message(), max_extra_bytes, work.custom.tell_sizes())
+    work.segments.exchange_sizes()
+    exchange = _exchange(work, near.by_message(), max_extra_bytes)
     sent, received, copied = work.transfer(exchange, near)
     reached = _finish(work, near, transport)
     exchanges = [exchange] if exchange else []
@@ -125,7 +127,7 @@ class _Work:
     arrays: Sequence[MovingArray]
     distributed: DistributedArrays
     replicated: ReplicatedArrays
-    custom: CustomValues
+    segments: Segments
     early: MessageExchange | None = None  # what step 3 would make, where that is known in step 1
     failure: Exception | None = None  # of `transfer` on this rank
     # After the handshake.
@@ -140,13 +142,13 @@ class _Work:
             raise InvalidRedistributionError(f"two arrays have the same name: {names}")
         distributed: dict[int, MovingArray] = {}
         replicated: dict[int, MovingArray] = {}
-        custom: dict[int, MovingArray] = {}
+        segmented: dict[int, MovingArray] = {}
         for position, array in enumerate(arrays):
             array.check(site.old.grid, site.old_rank)
             if isinstance(array.descriptor, Replicated):
                 replicated[position] = array
-            elif isinstance(array.descriptor, Custom):
-                custom[position] = array
+            elif isinstance(array.descriptor, Custom | Segmented):
+                segmented[position] = array
             else:
                 distributed[position] = array
         return cls(
@@ -154,14 +156,14 @@ class _Work:
             arrays,
             DistributedArrays(site, distributed),
             ReplicatedArrays(site, replicated),
-            CustomValues(site, custom),
+            Segments(site, segmented),
         )
 
     def prepare(self, options: _Options) -> None:
         """Everything that can fail before a byte moves."""
         self.distributed.prepare()
         self.replicated.prepare()
-        self.custom.prepare()
+        self.segments.prepare()
         # One agreement less where messages are certain: step 3 then needs none of its own.
         if options.transport == "messages" and self.distributed.contiguous:
             by_message = self.distributed.routes.crossing
@@ -175,6 +177,7 @@ class _Work:
         if not self.distributed.contiguous:
             self.early = None  # a rank whose parts have gaps cuts its messages in another way
         self.slabs = SlabCopies.of(self.distributed, known, options.transport)
+        self.segments.choose(known, options.transport)
 
     def transfer(
         self, exchange: MessageExchange | None, near: DirectCopies
@@ -188,10 +191,15 @@ class _Work:
         # While messages are under way.
         try:
             self.distributed.copy_staying(self.distributed.arrays.keys() - near.slabs.positions)
+            self.segments.copy_staying()
         except Exception as error:  # whatever it is
             self.failure = error
         copied = near.run()
-        counts = [self.replicated.transfer(), self.custom.transfer()]
+        try:
+            copied += self.segments.read(self.known)
+        except Exception as error:  # as what `near` cannot read
+            near.failure = near.failure or error
+        counts = [self.replicated.transfer(), self.segments.exchange(near=False)]
         if exchange is not None:
             exchange.finish()
             counts.append(exchange.moved)
@@ -199,7 +207,7 @@ class _Work:
 
     def results(self) -> tuple[Any, ...]:
         """This rank's new parts by position; None on a retiring rank."""
-        merged = self.distributed.results | self.replicated.results | self.custom.results
+        merged = self.distributed.results | self.replicated.results | self.segments.results
         return tuple(merged.get(position) for position in range(len(self.arrays)))
 
 
@@ -232,18 +240,21 @@ def _exchange(
     work: _Work,
     by_message: Pairs | None,
     max_extra_bytes: int | None,
-    sizes: Mapping[int, Sequence[int]] | None = None,
+    *,
+    late: bool = False,
 ) -> MessageExchange | None:
     """Step 3; None (on every rank) if nothing of the arrays travels by message.
 
-    ``sizes``: of what the application has packed for this rank (``CustomValues.tell_sizes``).
+    ``late``: for what was to be read, after all.
     """
-    exchange, error = work.early if sizes is not None else None, None
+    exchange, error = None if late else work.early, None
     travels = exchange is None and by_message is not None and bool(by_message.any())
-    if not travels and not sizes:
+    segments = not late and bool(work.segments.arrays)
+    if not travels and not segments:
         return exchange
     try:
-        work.custom.make_room(sizes or {})
+        if segments:
+            work.segments.make_room()
         if travels and by_message is not None:
             exchange = work.distributed.exchange(by_message, max_extra_bytes)
     except Exception as raised:
@@ -259,8 +270,8 @@ def _finish(work: _Work, near: DirectCopies, transport: Transport) -> bool:
     """
     error = work.failure
     try:
-        if error is None:
-            work.custom.finish()
+        if error is None and near.failure is None:
+            work.segments.finish()
     except Exception as raised:
         error = raised
     if near.failure is not None and transport == "direct" and error is None:
@@ -275,9 +286,15 @@ def _by_message_after_all(
 
     None: nothing changes process.
     """
-    exchange = _exchange(work, pairs, max_extra_bytes)
+    exchange = _exchange(work, pairs, max_extra_bytes, late=True)
     if exchange is not None:
         exchange.start()
         exchange.finish()
-    agree_to_go_on(work.site.comm, None)
+    work.segments.exchange(near=True)
+    error: Exception | None = None
+    try:
+        work.segments.finish()
+    except Exception as raised:
+        error = raised
+    agree_to_go_on(work.site.comm, error)
     return exchange

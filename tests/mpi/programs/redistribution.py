@@ -62,7 +62,7 @@ from resize_lib.redistribution import (
     slabs,
 )
 from resize_lib.redistribution.arrays import DistributedArrays
-from resize_lib.redistribution.replicated_custom import CustomValues
+from resize_lib.redistribution.segments import Segments
 from tests.plan.layouts import global_shape, local_part
 
 WORLD = MPI.COMM_WORLD
@@ -568,7 +568,7 @@ def no_room_for_what_arrives(_seed: int) -> int:
         raise MemoryError("injected")
 
     for kind, name in (
-        (CustomValues, "make_room"),
+        (Segments, "make_room"),
         (DistributedArrays, "copy_staying"),
         (DistributedArrays, "exchange"),
     ):

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.mpi.programs import tracing  # first: it replaces MPI.Intracomm
+from tests.mpi.programs import tracing  # noqa: I001 - first: it replaces MPI.Intracomm
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from resize_lib import resize
 from resize_lib.processes import SpawnError
 from resize_lib.processes.own import OwnBackend
 from resize_lib.redistribution.arrays import DistributedArrays
-from resize_lib.redistribution.replicated_custom import CustomValues
+from resize_lib.redistribution.segments import Segments
 from resize_lib.remap_point import RemapPoints
 from resize_lib.resize import Step
 from resize_lib.turns import TurnMethods
@@ -128,7 +128,7 @@ def break_something(rank: int) -> None:
     if WHICH == "refused":
         OwnBackend.begin_expand = refuse  # type: ignore[assignment]
     if rank == 1 and WHICH == "no room":
-        CustomValues.make_room = no_memory  # type: ignore[method-assign, assignment]
+        Segments.make_room = no_memory  # type: ignore[method-assign, assignment]
     if rank == 1 and WHICH == "copy":
         DistributedArrays.copy_staying = no_memory  # type: ignore[method-assign, assignment]
 
