@@ -137,7 +137,7 @@ def main() -> None:
     kind, megabytes, chain, repeats = sys.argv[1:5]
     there = [int(size) for size in chain.split(",")]
     walk = (there + there[-2:0:-1]) * int(repeats) + there[:1]
-    Carry.exchange = exchange  # type: ignore[method-assign]
+    setattr(Carry, "exchange", exchange)  # noqa: B010
     resize.PATIENT_FROM_S = 0.0
     nbytes = int(float(megabytes) * 1e6)
     with resize_lib.session(connect=lambda: Walk(walk, "n01"), report_interval_s=0) as rs:

@@ -34,7 +34,7 @@ def moves(kind: str, megabytes: float, chain: Sequence[int], repeats: int) -> St
     sizes = ",".join(map(str, chain))
     found: dict[tuple[int, int], list[float]] = defaultdict(list)
     for row in _rows(OWN, chain[0], "_kinds_app", kind, megabytes, sizes, repeats + 1):
-        found[row["old"], row["new"]].append(row["s"])
+        found[int(row["old"]), int(row["new"])].append(row["s"])
     return {step: statistics.median(times[1:]) for step, times in found.items()}
 
 

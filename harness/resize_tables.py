@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from resize_lib.resize_protocol import TABLES, TRANSITIONS, Failure, Table
@@ -15,7 +16,7 @@ PAGE = Path(__file__).parents[1] / "docs/spec/resize.md"
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
-def _rows(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _rows(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     lines = [head, tuple("---" for _ in head), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 

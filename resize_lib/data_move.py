@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from mpi4py import MPI
@@ -145,7 +145,7 @@ def _pickled(values: Any) -> NDArray[np.uint8]:
 
     Begins with the number of parts and the length of each.
     """
-    head, buffers = MPI.pickle.dumps_oob(values)
+    head, buffers = cast("tuple[bytes, list[bytes]]", MPI.pickle.dumps_oob(values))
     parts = [np.frombuffer(part, np.uint8) for part in (head, *buffers)]
     sizes = np.array([len(parts), *(part.size for part in parts)], np.int64).view(np.uint8)
     places = _places([sizes.size, *(part.size for part in parts)])

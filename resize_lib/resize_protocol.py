@@ -94,11 +94,13 @@ def _data(roles: str, comm: str, failure: Failure) -> Table:
         Stage("declare", roles, State.MOVING, f"{comm}.vote", failure, told),
         Stage(
             "make room", roles, State.MOVING,
-            f"{comm}.Iallgather? {comm}.Ialltoall* {comm}.vote?", failure, told,
+            f"{comm}.Iallgather? {comm}.Ialltoall? {comm}.Iallreduce? {comm}.vote?", failure, told,
         ),
         Stage("move", roles, State.MOVING, f"{comm}.vote", failure, told),
         # Only where a rank could not reach another one's memory: the same by messages.
-        Stage("move again", roles, State.MOVING, f"{comm}.vote*", failure, told),
+        Stage(
+            "move again", roles, State.MOVING, f"{comm}.Iallreduce? {comm}.vote*", failure, told
+        ),
         Stage("compare", roles, State.MOVING, f"{comm}.Iallgather? {comm}.vote?", failure, told),
     )  # fmt: skip
 
@@ -202,7 +204,7 @@ LOSS: Table = (
     Stage("part", "C", State.MOVED, "newjob.Ibarrier? leaving.Free? rest.Free?"),
     Stage("part", "L", State.MOVED, "leaving.Free rest.Free"),
     _grid("C", State.MOVED, "newjob"),
-    Stage("restore", "C", State.MOVED, "newown.Iallgather* newown.Ibcast* newown.Iallgather*"),
+    Stage("restore", "C", State.MOVED, "newjob.Iallgather* newjob.Ibcast* newjob.Iallgather+"),
 )
 
 TABLES = {

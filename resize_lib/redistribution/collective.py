@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from mpi4py import MPI
 
 from resize_lib.descriptors import Custom, Replicated, Segmented
@@ -30,9 +31,9 @@ from resize_lib.redistribution.blocks import RawBytes
 from resize_lib.redistribution.checksums import compare_checksums, old_checksums
 from resize_lib.redistribution.direct_copies import DirectCopies
 from resize_lib.redistribution.handshake import Records, read_records, record_of
-from resize_lib.redistribution.messages import MessageExchange
+from resize_lib.redistribution.messages import MessageExchange, PeerPieces
 from resize_lib.redistribution.replicated import ReplicatedArrays
-from resize_lib.redistribution.routes import Pairs
+from resize_lib.redistribution.routes import Wanted
 from resize_lib.redistribution.segments import Segments
 from resize_lib.redistribution.slabs import SlabCopies
 from resize_lib.redistribution.types import (
@@ -44,6 +45,7 @@ from resize_lib.redistribution.types import (
     Transport,
     statement_of,
 )
+from resize_lib.waiting import wait_all
 
 TRANSPORTS = ("auto", "messages", "direct")
 
@@ -79,13 +81,13 @@ def redistribute(
     work, before = _begin(comm, arrays, (old, new), arena or Arena(), options)
     near = DirectCopies.open(work.distributed, work.known, work.slabs, transport)
     work.segments.exchange_sizes()
-    exchange = _exchange(work, near.by_message(), max_extra_bytes)
+    exchange = _exchange(work, near.far if near.leaves_messages else None, max_extra_bytes)
     sent, received, copied = work.transfer(exchange, near)
     reached = _finish(work, near, transport)
     exchanges = [exchange] if exchange else []
     if not reached:
         work.distributed.copy_staying(near.slabs.positions)
-        late = _by_message_after_all(work, near.served(), max_extra_bytes)
+        late = _by_message_after_all(work, near, max_extra_bytes)
         if late is not None:
             exchanges.append(late)
             sent, received = sent + late.moved[0], received + late.moved[1]
@@ -93,7 +95,7 @@ def redistribute(
         agree_to_go_on(comm, compare_checksums(work.site, arrays, before, work.results()))
     return Redistribution(
         arrays=work.results(),
-        direct=reached and near.any(),
+        direct=reached and near.near.allowed and near.together,
         bytes_sent=sent,
         bytes_received=received,
         bytes_copied=copied,
@@ -128,7 +130,6 @@ class _Work:
     distributed: DistributedArrays
     replicated: ReplicatedArrays
     segments: Segments
-    early: MessageExchange | None = None  # what step 3 would make, where that is known in step 1
     failure: Exception | None = None  # of `transfer` on this rank
     # After the handshake.
     known: Records = field(init=False)
@@ -159,23 +160,16 @@ class _Work:
             Segments(site, segmented),
         )
 
-    def prepare(self, options: _Options) -> None:
+    def prepare(self) -> None:
         """Everything that can fail before a byte moves."""
         self.distributed.prepare()
         self.replicated.prepare()
         self.segments.prepare()
-        # One agreement less where messages are certain: step 3 then needs none of its own.
-        if options.transport == "messages" and self.distributed.contiguous:
-            by_message = self.distributed.routes.crossing
-            if by_message.any():
-                self.early = self.distributed.exchange(by_message, options.max_extra_bytes)
 
     def note(self, options: _Options, told: RawBytes) -> None:
         """Take in what all ranks told in the handshake."""
         known = self.known = read_records(told)
         self.distributed.contiguous = bool(known["contiguous"].all())
-        if not self.distributed.contiguous:
-            self.early = None  # a rank whose parts have gaps cuts its messages in another way
         self.slabs = SlabCopies.of(self.distributed, known, options.transport)
         self.segments.choose(known, options.transport)
 
@@ -202,6 +196,7 @@ class _Work:
         counts = [self.replicated.transfer(), self.segments.exchange(near=False)]
         if exchange is not None:
             exchange.finish()
+            self.failure = self.failure or exchange.failure
             counts.append(exchange.moved)
         return sum(count[0] for count in counts), sum(count[1] for count in counts), copied
 
@@ -225,7 +220,7 @@ def _begin(
         options.check()
         statement = statement_of(arrays, *placements, str(options))
         work = _Work.of(Site.of(comm, *placements, arena), arrays)
-        work.prepare(options)
+        work.prepare()
         before = old_checksums(work.site, arrays) if options.checksums else []
     except Exception as raised:  # whatever it is, the other ranks must hear of it
         error = raised
@@ -237,29 +232,35 @@ def _begin(
 
 
 def _exchange(
-    work: _Work,
-    by_message: Pairs | None,
-    max_extra_bytes: int | None,
-    *,
-    late: bool = False,
+    work: _Work, wanted: Wanted | None, max_extra_bytes: int | None, *, late: bool = False
 ) -> MessageExchange | None:
     """Step 3; None (on every rank) if nothing of the arrays travels by message.
 
-    ``late``: for what was to be read, after all.
+    ``wanted``: the pairs that do. ``late``: what was to be read goes by message after all.
     """
-    exchange, error = None if late else work.early, None
-    travels = exchange is None and by_message is not None and bool(by_message.any())
     segments = not late and bool(work.segments.arrays)
-    if not travels and not segments:
-        return exchange
+    if wanted is None and not segments:
+        return None
+    comm, exchange = work.site.comm, None
+    pieces: tuple[PeerPieces, PeerPieces] = ({}, {})
+    panels, error = np.zeros(1, np.int64), None
     try:
         if segments:
             work.segments.make_room()
-        if travels and by_message is not None:
-            exchange = work.distributed.exchange(by_message, max_extra_bytes)
+        if wanted is not None:
+            pieces = work.distributed.messages(wanted)
+            panels[0] = work.distributed.panels(pieces, max_extra_bytes)
     except Exception as raised:
         error = raised
-    agree_to_go_on(work.site.comm, error)
+    if wanted is not None:
+        # Both sides of a message must cut it alike.
+        wait_all([comm.Iallreduce(MPI.IN_PLACE, panels, MPI.MAX)])
+    try:
+        if error is None and wanted is not None:
+            exchange = work.distributed.exchange(pieces, int(panels[0]))
+    except Exception as raised:
+        error = raised
+    agree_to_go_on(comm, error)
     return exchange
 
 
@@ -280,18 +281,19 @@ def _finish(work: _Work, near: DirectCopies, transport: Transport) -> bool:
 
 
 def _by_message_after_all(
-    work: _Work, pairs: Pairs, max_extra_bytes: int | None
+    work: _Work, near: DirectCopies, max_extra_bytes: int | None
 ) -> MessageExchange | None:
     """Move by message what some process could not copy; returns the exchange, finished.
 
-    None: nothing changes process.
+    None: no array is distributed.
     """
-    exchange = _exchange(work, pairs, max_extra_bytes, late=True)
+    wanted = near.near if work.distributed.arrays else None
+    exchange = _exchange(work, wanted, max_extra_bytes, late=True)
     if exchange is not None:
         exchange.start()
         exchange.finish()
     work.segments.exchange(near=True)
-    error: Exception | None = None
+    error = exchange.failure if exchange is not None else None
     try:
         work.segments.finish()
     except Exception as raised:

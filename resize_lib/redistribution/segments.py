@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from resize_lib import tags
 from resize_lib.descriptors import Custom, Cut, Segmented
 from resize_lib.redistribution import peer_memory
+from resize_lib.redistribution.arena import HUGE_FROM_BYTES
 from resize_lib.redistribution.blocks import Array, RawBytes, address_of
 from resize_lib.redistribution.handshake import Records, prove
 from resize_lib.redistribution.messages import MESSAGE_BYTES_MAX
@@ -98,7 +99,11 @@ class Segments:
             return
         for slot, dtype in self.slots:
             count = int(self.told[slot][:, 1].sum())
-            self.arrived[slot] = self.site.arena.empty((count,), dtype)
+            # In huge pages where those pay; an arena's smallest piece is a page.
+            if count * dtype.itemsize >= HUGE_FROM_BYTES:
+                self.arrived[slot] = self.site.arena.empty((count,), dtype)
+            else:
+                self.arrived[slot] = np.empty(count, dtype)
 
     def choose(self, known: Records, transport: Transport) -> None:
         """Who reads whose memory; both sides find the same."""

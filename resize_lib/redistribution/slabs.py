@@ -209,7 +209,7 @@ def _plan_of(leg: Leg, old: Placement, new: Placement, share: tuple[int, int]) -
     """What one worker does: ``share`` is its number, and how many there are."""
     _, old_layout, new_layout, item, form = leg
     outer, *inner = _runs_of(leg, old, new)
-    line_bytes = prod(int(axis.extents.sum()) for axis in inner) * item
+    line_bytes = prod(axis.n for axis in inner) * item
     slabs = tuple(slabs_of(outer, line_bytes, share))
     lines = max((slab.lines for slab in slabs), default=0)
     room = lines * line_bytes + ALIGNMENT * len(old.ranks)
@@ -277,7 +277,7 @@ def _stretch(axis: Axis) -> int:
 def slabs_of(outer: AxisRuns, line_bytes: int, share: tuple[int, int]) -> Iterator[Slab]:
     """The slabs of one worker: ``share`` is its number, and how many there are."""
     worker, workers = share
-    total = int(outer.extents.sum())  # lines
+    total = outer.n  # lines
     workers = max(1, min(workers, total * line_bytes // SLAB_BYTES_MIN))
     if worker >= workers:
         return
@@ -286,7 +286,7 @@ def slabs_of(outer: AxisRuns, line_bytes: int, share: tuple[int, int]) -> Iterat
     grain = total // (WHOLE_STRETCHES * workers)
     passed = 0
     for pair in outer:
-        lines = int(outer.extents[pair])
+        lines = items_of(outer[pair])
         first, last = max(low - passed, 0), min(high - passed, lines)
         passed += lines
         if first >= last:

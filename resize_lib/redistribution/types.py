@@ -210,7 +210,7 @@ class Redistribution:
     """
 
     arrays: tuple[Any, ...]
-    direct: bool  # whether processes of one node copied straight from part to part
+    direct: bool  # all went straight from part to part, without messages of distributed arrays
     bytes_sent: int = 0  # to other processes, by message
     bytes_received: int = 0
     bytes_copied: int = 0  # by this process, from or to another one's memory

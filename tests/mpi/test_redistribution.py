@@ -66,9 +66,9 @@ def test_extra_memory_stays_within_the_limit() -> None:
     tell("extra_memory_is_bounded", 3, at_least=9)
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
-def test_long_stretches_need_no_buffer(ranks: int) -> None:
-    tell("long_stretches_need_no_buffer", ranks, at_least=4)
+@pytest.mark.parametrize("seed", range(3))
+def test_segments_come_back_to_the_last_bit(seed: int) -> None:
+    tell("segments_there_and_back", 4, seed=seed, at_least=8)
 
 
 def test_an_applications_own_data_travels_with_the_arrays() -> None:

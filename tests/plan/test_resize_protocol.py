@@ -65,8 +65,9 @@ def test_without_an_error_every_rank_comes_to_the_end(kind: str, seed: int) -> N
 def test_an_error_anywhere_is_agreed_or_ends_the_job(kind: str, seed: int) -> None:
     for error in places(TABLES[kind], ROLES[kind]):
         found = simulated(kind, seed, error)
-        if found.ended:
-            assert found.told == []
+        if found.ended:  # behind the last agreement rank 0 may have reported already
+            assert State.ABORTED not in found.told
+            assert len(found.told) <= 1
         else:
             check_as_before(kind, found)
 

@@ -16,8 +16,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.mpi.programs import tracing  # noqa: I001 - first: it replaces MPI.Intracomm
-
 import numpy as np
 
 import resize_lib
@@ -30,6 +28,7 @@ from resize_lib.remap_point import RemapPoints
 from resize_lib.resize import Step
 from resize_lib.turns import TurnMethods
 from resize_lib.world import bare
+from tests.mpi.programs import tracing
 from tests.mpi.programs.session_script import Script, ScriptedLink, scripted
 
 FOLDER = Path(sys.argv[1])
@@ -72,7 +71,7 @@ def watch_resizes() -> None:
         arrive(self)
 
     RemapPoints.follow = followed  # type: ignore[method-assign]
-    OwnBackend.start = started  # type: ignore[method-assign]
+    setattr(OwnBackend, "start", started)  # noqa: B010
     TurnMethods.has_arrived = arrived  # type: ignore[method-assign]
 
 
@@ -126,11 +125,11 @@ def no_memory(*_: Any, **__: Any) -> None:
 def break_something(rank: int) -> None:
     """What goes wrong where the program does nothing wrong, on one rank."""
     if WHICH == "refused":
-        OwnBackend.begin_expand = refuse  # type: ignore[assignment]
+        setattr(OwnBackend, "begin_expand", refuse)  # noqa: B010
     if rank == 1 and WHICH == "no room":
-        Segments.make_room = no_memory  # type: ignore[method-assign, assignment]
+        setattr(Segments, "make_room", no_memory)  # noqa: B010
     if rank == 1 and WHICH == "copy":
-        DistributedArrays.copy_staying = no_memory  # type: ignore[method-assign, assignment]
+        setattr(DistributedArrays, "copy_staying", no_memory)  # noqa: B010
 
 
 def main() -> None:

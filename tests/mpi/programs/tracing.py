@@ -22,8 +22,9 @@ PLAIN = (
 )
 MAKING = ("Dup", "Split", "Split_type", "Create_group", "Create_cart", "Connect", "Accept", "Merge")
 
-# Not here: a program's own modules are compared with those of ranks that join.
-MPI._dq_events = None
+# Kept in a module of MPI's: a program's own are compared with those of ranks that join.
+_keeper: Any = MPI
+_keeper._dq_events = None
 
 
 def handle(comm: MPI.Comm) -> int:
@@ -31,8 +32,8 @@ def handle(comm: MPI.Comm) -> int:
 
 
 def _noted(comm: MPI.Comm, name: str, made: MPI.Comm | None = None) -> None:
-    if MPI._dq_events is not None:
-        MPI._dq_events.append((handle(comm), name, handle(made) if made is not None else 0))
+    if _keeper._dq_events is not None:
+        _keeper._dq_events.append((handle(comm), name, handle(made) if made is not None else 0))
 
 
 def _plain(before: Any, name: str) -> Callable[..., Any]:
@@ -104,11 +105,11 @@ for _class in (Traced, TracedInter, GridComm):
 @contextlib.contextmanager
 def recorded(file: Path, what: dict[str, Any]) -> Iterator[None]:
     """Append what this rank calls meanwhile to a file, as one line."""
-    events = MPI._dq_events = []
+    events = _keeper._dq_events = []
     try:
         yield
     finally:
-        MPI._dq_events = None
+        _keeper._dq_events = None
         told = {**what, "events": events}
         told.pop("recording", None)
         with file.open("a") as out:
