@@ -128,7 +128,7 @@ class Items(Packed):
                 f"owner of {self.name!r} gave ranks {found.min()} to {found.max()} in a job of"
                 f" {size}"
             )
-        return found.astype(np.int64)
+        return found.astype(np.int64, copy=False)
 
     def _by_owner(self, items: NDArray[Any], size: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """The items in the order of their ranks in a job of `size`, and how many each gets."""
