@@ -87,6 +87,12 @@ def _settled(roles: str) -> Stage:
     return Stage("settle", roles, State.ORDERED, calls, Failure.POSTPONE, told)
 
 
+def _variables(roles: str) -> Stage:
+    """The program's own variables, where no rank joins (state/carry.py)."""
+    calls = "own.Ibcast* own.Iallreduce? own.Iallgather* own.Ibcast* own.Iallreduce?"
+    return Stage("variables", roles, State.ORDERED, calls, Failure.STAY, "own.Ibcast+")
+
+
 def _data(roles: str, comm: str, failure: Failure) -> Table:
     """The redistribution (redistribution/collective.py). Old parts are only read."""
     told = f"{comm}.Iallgather+"
@@ -151,11 +157,7 @@ EXPAND: Table = (
 
 SHRINK: Table = (
     _settled("CL"),
-    Stage(
-        "variables", "CL", State.ORDERED,
-        "own.Ibcast* own.Iallreduce? own.Iallgather* own.Ibcast* own.Iallreduce?",
-        Failure.STAY, "own.Ibcast+",
-    ),
+    _variables("CL"),
     Stage("pids", "CL", State.ORDERED, "job.Iallgather"),
     *_data("CL", "own", Failure.KEEP),
     _left("CL", State.MOVED),
@@ -165,6 +167,7 @@ SHRINK: Table = (
 
 REGRID: Table = (
     _settled("C"),
+    _variables("C"),
     *_data("C", "own", Failure.KEEP),
     _left("C", State.MOVED),
     _grid("C", State.MOVED, "job"),
