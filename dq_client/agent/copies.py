@@ -33,6 +33,7 @@ from dq_client import messages as m
 from dq_client import private
 from dq_client.home import Home, machine, write_private
 from dq_client.messages import CopyPlaces
+from dq_client.ranks import opened
 from dq_client.ranks.output import PASSING
 
 COPY_BYTES = 1 << 22  # at a time
@@ -186,7 +187,7 @@ def read_notes(folder: Path) -> dict[int, Note]:
     found = dict[int, Note]()
     for path in sorted(folder.glob("[0-9]*")):
         with contextlib.suppress(OSError, ValueError, msgspec.DecodeError):
-            found[int(path.name)] = msgspec.json.decode(path.read_bytes(), type=Note)
+            found[int(path.name)] = msgspec.json.decode(opened.read(path), type=Note)
     return found
 
 
@@ -271,7 +272,7 @@ def save_file(source: Path, target: Path) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         with (
             os.fdopen(private.open_own(source), "rb") as read,
-            os.fdopen(os.open(draft, flags, 0o600), "wb") as written,
+            os.fdopen(opened.open_own(draft, flags), "wb") as written,
         ):
             shutil.copyfileobj(read, written, COPY_BYTES)
             written.flush()

@@ -9,6 +9,7 @@ is written before the keeper is started: see program_keeper.py for why nothing r
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import signal
@@ -22,7 +23,7 @@ import psutil
 
 from dq_client.agent import tree
 from dq_client.home import Home, created_s, is_alive, write_private
-from dq_client.ranks import adoption, boot, ends, process
+from dq_client.ranks import adoption, boot, ends, opened, process
 from dq_client.ranks.ends import State
 from dq_client.ranks.world import open_shared_memory, remove_shared_memory
 
@@ -77,7 +78,7 @@ class Tree:
     def exit_code(self) -> int | None:
         """The program's exit code; None while it runs."""
         try:
-            return int((self.folder / "exit").read_text())
+            return int(opened.read_text(self.folder / "exit"))
         except (OSError, ValueError):
             return None if self.running() else KEEPER_KILLED
 
@@ -130,7 +131,7 @@ def clear_memory(home: Home) -> None:
 def _claimed(folder: Path) -> tuple[int, float]:
     """Pid and creation time of the keeper that claimed the folder; 0, 0 once it is gone."""
     with contextlib.suppress(OSError, ValueError, psutil.Error):
-        pid, ticks = (int(word) for word in (folder / "claim").read_text().split())
+        pid, ticks = (int(word) for word in opened.read_text(folder / "claim").split())
         if process.start_ticks(pid) == ticks:
             return pid, created_s(pid)
     return 0, 0.0
@@ -151,10 +152,14 @@ class Holdings:
         """Find what an earlier agent of this name left running."""
         for folder in sorted(self.folder.iterdir()):
             try:
-                record = msgspec.json.decode((folder / "record.json").read_bytes(), type=Record)
+                record = msgspec.json.decode(opened.read(folder / "record.json"), type=Record)
                 # Looked at first: on a full disk the attempt fails although there is one.
                 known = (folder / "claim").exists() or not process.claim(str(folder))
-            except (FileNotFoundError, msgspec.DecodeError):
+            except msgspec.DecodeError:
+                known = False
+            except OSError as e:
+                if e.errno not in (errno.ENOENT, *opened.STRANGE):
+                    raise
                 known = False
             if not known:  # nothing was started, and now nothing will be
                 shutil.rmtree(folder, ignore_errors=True)  # it died before anything was started

@@ -30,6 +30,7 @@ from dq_client.agent.starters import Starter, Starters
 from dq_client.hardware import cuda_visible
 from dq_client.home import is_alive
 from dq_client.launch import NOT_STARTED, LaunchError, check_program, rank_environment
+from dq_client.ranks import opened
 
 log = logging.getLogger("dq.agent")
 
@@ -370,9 +371,8 @@ class OwnRanks:
         kept.held.find()
         kept.take_over(kept.held.last_state())
         with contextlib.suppress(OSError):
-            log.error(
-                "its keeper failed: %s", (kept.held.folder / "keeper.err").read_text()[-4000:]
-            )
+            said = opened.read(kept.held.folder / "keeper.err").decode(errors="replace")
+            log.error("its keeper failed: %s", said[-4000:])
         kept.held.over = True
 
     def _report(self, of: Instance, kept: Kept) -> None:

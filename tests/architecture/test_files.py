@@ -15,7 +15,7 @@ FILES = (
 )  # fmt: skip
 OPENS = {"read_text", "read_bytes", "write_text", "write_bytes", "touch"}
 DOOR = "dq_client/ranks/opened.py"
-# In a rank, or of what is no part of a home; the rest is to come.
+# In a rank, or of what is no part of a home.
 MAY: dict[str, str] = {
     "dq_client/ranks/program.py": "in the rank itself: its program and its standard streams",
     "dq_client/ranks/program_keeper.py": "/dev/null",
@@ -24,9 +24,6 @@ MAY: dict[str, str] = {
     "dq_client/hooks/call.py": "a URL",
     "dq_server/live/backup.py": "files that a user names; a folder of its own",
     "dq_client/agent/output_files.py": "makes a file that must not be there",
-    "dq_client/agent/copies.py": "copies of data, in folders that private.py checks",
-    "dq_client/agent/own_ranks.py": "what keepers leave in the agent's folder",
-    "dq_client/agent/holdings.py": "what keepers leave in the agent's folder",
 }
 
 

@@ -9,17 +9,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from dq_client import audit, beside, bringup, keys, shutdown, standby, storage
-from dq_client.agent import allegiance, fleet, supervision
+from dq_client.agent import allegiance, copies, fleet, holdings, supervision
+from dq_client.agent.tree import Owner
 from dq_client.connection import Connection
 from dq_client.emulation import governor
 from dq_client.errors import DQError
 from dq_client.home import Home, write_private
 from dq_client.hosts import bringup as hosts
 from dq_client.hosts import credentials, far_side, kept_alive
-from dq_client.ranks import marks, opened, process
+from dq_client.ranks import ends, marks, opened, process
 from dq_client.slurm import settings
 from dq_server.core.model.errors import SchedulerError
 from dq_server.live import backup, home_files, identity, reader, upkeep
@@ -51,6 +53,16 @@ def copy_of_reader(home: Home) -> None:
     reader._copy(home, folder)
 
 
+def take_up_ranks(home: Home) -> None:
+    folder = home.agent("a") / "holdings"
+    if not os.path.lexists(folder / "1.1/record.json"):
+        record = holdings.Record(1, 1, ranks=True)
+        write_private(folder / "1.1/record.json", msgspec.json.encode(record).decode())
+    for held in holdings.Holdings(folder, Owner(home.root, "a")).trees.values():
+        held.find(), held.exit_code(), held.last_state(), held.sweep()
+
+
+HOLDING = ("record.json", "claim", "exit", ends.NAME, ends.FORMER_NAME)
 HOME_FILES = (
     *(f"keys/{name}.key" for name in keys.PRINCIPALS),
     *("keys/cluster", "identity", "address", "network.json", "cluster.json", "hosts.json"),
@@ -98,6 +110,10 @@ USES: dict[str, list[Callable[[Home], Any]]] = {
     "agents/a/allegiance": [
         lambda home: allegiance.allegiance_of(home.agent("a"), "tcp://x:1", None, 1.0)  # type: ignore[arg-type]
     ],
+    "agents/a/copies/7": [
+        lambda home: copies.CopyKeeper(home, ["n1"], home.agent("a") / copies.NOTES), copies.clear
+    ],
+    **{f"agents/a/holdings/1.1/{name}": [take_up_ranks] for name in HOLDING},
     "agents/a/lock": [lambda home: opened.lock(home.agent("a") / "lock")],
     "agents/a/claim": [lambda home: process.claim(str(home.agent("a")))],
     "jobs/1/out.ranks": [
