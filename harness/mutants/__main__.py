@@ -83,6 +83,7 @@ GROUPS = {
         ),
         (
             *(f"tests/client/test_{name}.py" for name in ("ends", "kept_copies", "private")),
+            "tests/client/test_agent_*.py",
             "tests/live/test_own_ranks.py",
             "tests/live/test_own_ranks_growth.py",
             "tests/live/test_ends_and_copies.py",
@@ -98,7 +99,7 @@ GROUPS = {
         ),
         (
             *(f"tests/client/test_{name}.py" for name in ("ends", "lost_output", "rank_marks")),
-            *(f"tests/client/test_{name}.py" for name in ("keeper_worlds", "exchange", "opened")),
+            *(f"tests/client/test_{name}.py" for name in ("keeper*", "exchange", "opened")),
             "tests/client/test_ranks_*.py",
             "tests/mpi/test_keeper.py",
         ),

@@ -28,10 +28,11 @@ class Played:
         self.kills: list[tuple[int, int]] = []
         self.slept_s: list[float] = []
         self.ends: list[socket.socket] = []
+        self.handlers: dict[int, Any] = {}  # of signals
         clock: Any = SimpleNamespace(monotonic=lambda: self.now, sleep=self._sleep)
         patch.setattr(keeper, "time", clock)
         signals = SimpleNamespace(
-            signal=lambda *_: None, set_wakeup_fd=lambda *_, **__: None,
+            signal=self.handlers.__setitem__, set_wakeup_fd=lambda *_, **__: None,
             SIGCHLD=signal.SIGCHLD, SIGTERM=signal.SIGTERM,
         )  # fmt: skip
         patch.setattr(keeper, "signal", signals)

@@ -85,6 +85,7 @@ class Played:
         self.patch, self.home = patch, Home(folder / "home")
         self.home.create()
         self.lines: list[Line] = []
+        self.controls: list[socket.socket] = []  # the keepers' ends of them
         self.requests: list[dict[str, Any]] = []  # keepers that were executed
         self.said: list[m.RequestBody] = []  # to the server, unacknowledged
         self.refuses: OSError | None = None  # to execute a keeper
@@ -113,7 +114,8 @@ class Played:
 
     def _pair(self) -> tuple[Line, socket.socket]:
         self.lines.append(Line())
-        return self.lines[-1], socket.socketpair()[1]
+        self.controls.append(socket.socketpair()[1])
+        return self.lines[-1], self.controls[-1]
 
     def _execute(self, asked: dict[str, Any], control: socket.socket) -> Any:
         if self.refuses is not None:
@@ -176,9 +178,9 @@ def _find(held: Tree) -> bool:
 
 
 def order(number: int = 0, **more: Any) -> m.StartRanks:
-    """To start a world of job 1."""
+    """To start a world of the second start of job 7."""
     given: dict[str, Any] = {
-        "job": 1, "instance": 1, "world": number, "programs": [["sh"]], "program_of": [],
+        "job": 7, "instance": 2, "world": number, "programs": [["sh"]], "program_of": [],
         "cwd": "/", "env": {"DQ_SERVER_KEY": "key"}, "places": [m.Place(0, "n1", "n1")],
         "root": "n1",
     }  # fmt: skip
@@ -193,7 +195,7 @@ def world(
 
 
 def end(reports: dict[str, m.RequestBody]) -> tuple[int, str, int]:
-    """What the server is told of how job 1 ended here."""
-    body = reports["end 1.1"]
+    """What the server is told of how job 7 ended here."""
+    body = reports["end 7.2"]
     assert isinstance(body, m.AppEnded)
     return body.exit_code, body.error, body.world

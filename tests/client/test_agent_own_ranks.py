@@ -22,7 +22,7 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Played:
 
 
 def vacate(number: int, **more: Any) -> m.Vacate:
-    return m.Vacate(job=1, instance=1, processors=[1], pids=[], world=number, **more)
+    return m.Vacate(job=7, instance=2, processors=[1], pids=[], world=number, **more)
 
 
 # --- orders to start ------------------------------------------------------------------------------
@@ -33,25 +33,26 @@ def test_a_keeper_is_made_and_sent_the_world(played: Played) -> None:
     wanted = order(places=places, gpus=[[0], [2, 4]], input="/in", label=True, adopted=[9])
     played.own.start(wanted)
     (request,) = played.requests
-    held = played.context.holdings.trees["1.1"]
+    held = played.context.holdings.trees["7.2"]
     assert (request["folder"], request["nodes"]) == (str(held.folder), ["n1", "n2"])
     marks = {"DQ_AGENT": "a", "DQ_HOME": str(played.home.root)}
-    assert request["env"] == marks | {"DQ_JOB_ID": "1", "DQ_JOB_INSTANCE": "1"}
+    assert request["env"] == marks | {"DQ_JOB_ID": "7", "DQ_JOB_INSTANCE": "2"}
     assert held.record.ranks
     (sent,) = played.sent()
     env = sent.pop("env")
-    assert (env["E"], env["DQ_SERVER_KEY"], env["DQ_JOB_ID"]) == ("emulated", "key", "1")
+    assert (env["E"], env["DQ_SERVER_KEY"], env["DQ_JOB_ID"]) == ("emulated", "key", "7")
     assert env["OMP_NUM_THREADS"] == "1"
     name = sent.pop("name")
     assert name.startswith("dq_")
-    assert name.endswith("_1_1_0")
+    assert name.endswith("_7_2_0")
     assert sent == {
         "do": "start", "world": 0, "programs": [["sh"]], "program_of": [], "cwd": "/",
-        "nodes": ["n1", "n3"], "processors": [3, 5], "folder": str(played.home.job(1)),
+        "nodes": ["n1", "n3"], "processors": [3, 5], "folder": str(played.home.job(7)),
         "root": "n1", "input": "/in", "label": True, "spawned": False, "joins": False, "keys": {},
         "adopted": [9], "gpus": ["0", "2,4"],
     }  # fmt: skip
-    assert played.home.job(1).is_dir()
+    assert played.home.job(7).stat().st_mode & 0o777 == 0o700
+    assert played.controls[0].fileno() == -1, "the keeper has its own"
 
 
 def test_a_worker_is_sent_as_one_and_a_world_that_joins_too(played: Played) -> None:
@@ -69,7 +70,7 @@ def test_names_of_worlds_differ_between_clusters(played: Played) -> None:
     names = [played.own._name(which) for which in (one, other, order(env={}))]
     assert len(set(names)) == 3
     assert names[0] == played.own._name(order(programs=[["true"]])), "on all nodes the same"
-    assert [len(name) for name in names] == [len("dq_") + 12 + len("_1_1_0")] * 3
+    assert [len(name) for name in names] == [len("dq_") + 12 + len("_7_2_0")] * 3
 
 
 def test_a_world_is_started_once(played: Played) -> None:
@@ -82,14 +83,14 @@ def test_a_world_is_started_once(played: Played) -> None:
 
 
 def test_what_was_closed_is_not_started(played: Played) -> None:
-    played.context.closed.close(1, 1)
+    played.context.closed.close(7, 2)
     played.own.start(order())
     assert (played.requests, played.reports()) == ([], {}), "nobody waits for it"
     played.own.start(order(4, root="n3"))
     assert played.requests == []
     (body,) = played.said
     assert isinstance(body, m.Relay)
-    assert (body.job, body.instance, body.node) == (1, 1, "n3")
+    assert (body.job, body.instance, body.node) == (7, 2, "n3")
     assert json.loads(body.data) == {"failed": 4, "why": "on n1: the job was ended here"}
 
 
@@ -97,7 +98,7 @@ def test_a_spawned_world_that_has_been_is_said_to_be_over(played: Played) -> Non
     played.own.end_world(vacate(4))
     played.own.start(order(4, spawned=True))
     assert played.requests == []
-    assert played.reports() == {"world 1.1.4": m.WorldEnded(1, 1, 4)}
+    assert played.reports() == {"world 7.2.4": m.WorldEnded(7, 2, 4)}
 
 
 def test_a_world_that_was_ended_before_it_was_ordered_is_not_started(played: Played) -> None:
@@ -136,7 +137,7 @@ def test_a_program_that_is_not_there_ends_the_job(
     played.own.start(order(programs=[["no-such-program"]], places=places))
     why = "on n1, n2: no such program: no-such-program"
     assert end(played.reports()) == (NOT_STARTED, why, 0)
-    assert f"job 1.1 cannot be started: {why}" in caplog.text
+    assert f"job 7.2 cannot be started: {why}" in caplog.text
     assert played.requests == []
 
 
@@ -146,7 +147,7 @@ def test_a_world_that_cannot_be_started_lets_the_job_go_on(played: Played) -> No
     (sent,) = played.sent()
     why = "on n1: no such program: no-such-program"
     assert sent == {"do": "relayed", "data": {"failed": 4, "why": why}}
-    assert played.reports().keys() == {"start 1.1"}
+    assert played.reports().keys() == {"start 7.2"}
 
 
 def test_a_keeper_that_cannot_be_made_ends_the_job_and_is_tried_anew(played: Played) -> None:
@@ -163,7 +164,7 @@ def test_a_keeper_that_cannot_be_made_ends_the_job_and_is_tried_anew(played: Pla
 
 
 def test_a_job_whose_folder_cannot_be_made_ends(played: Played) -> None:
-    played.home.job(1).parent.touch()
+    played.home.job(7).parent.touch()
     played.own.start(order())
     assert end(played.reports())[1].startswith("cannot start a process on n1: ")
     assert played.requests == []
@@ -199,7 +200,7 @@ def test_a_job_that_was_killed_while_its_starter_loaded_gets_no_keeper(played: P
     starter = Starter(None)
     played.own.starters.found = starter  # type: ignore[attr-defined]
     played.own.start(order())
-    played.context.holdings.trees["1.1"].killed = True
+    played.context.holdings.trees["7.2"].killed = True
     starter.waiting[0](True)
     assert (played.lines, starter.asked) == ([], [])
 
@@ -236,13 +237,13 @@ def test_a_worker_is_ended_by_its_signal_and_grace(played: Played) -> None:
 
 def test_what_other_keepers_say_is_passed_on(played: Played) -> None:
     played.running()
-    for instance in (1, 2):
-        body = m.Relayed(job=1, instance=instance, node="n3", data=b'{"arrived": 4}')
+    for instance in (2, 3):
+        body = m.Relayed(job=7, instance=instance, node="n3", data=b'{"arrived": 4}')
         played.own.relayed(body)
     assert played.sent() == [{"do": "relayed", "data": {"arrived": 4}}]
     played.hears(relay="n3", data={"failed": 4})
     (said,) = played.said
-    assert said == m.Relay(job=1, instance=1, node="n3", data=b'{"failed": 4}')
+    assert said == m.Relay(job=7, instance=2, node="n3", data=b'{"failed": 4}')
 
 
 SPAWN = {
@@ -265,7 +266,7 @@ def test_a_spawn_is_asked_for_and_answered(
     played.hears(spawn={**SPAWN, "info": {"dq_world": "7"}})
     (said,) = played.said
     assert said == m.SpawnRanks(
-        job=1, instance=1, ticket=3, world=7, programs=[["p"]], program_of=[0], cwd="/c",
+        job=7, instance=2, ticket=3, world=7, programs=[["p"]], program_of=[0], cwd="/c",
         keys={"k": "v"},
     )  # fmt: skip
     played.own.answered(m.Reply("another", m.Done()))
@@ -297,11 +298,24 @@ def test_a_spawn_that_was_asked_for_twice_is_answered_once(played: Played) -> No
 def test_what_runs_here_is_known_by_job_and_by_world(played: Played) -> None:
     played.running()
     played.own.start(order(4))
-    assert played.own.running(1)
+    assert played.own.running(7)
     assert not played.own.running(2)
-    assert played.own.worlds(1, 1) == [4], "about to be"
-    assert played.own.worlds(1, 2) == played.own.worlds(2, 1) == []
+    assert played.own.worlds(7, 2) == [4], "about to be"
+    assert played.own.worlds(7, 3) == played.own.worlds(2, 2) == []
     played.says(world(), world(6), world(5, 0), past=4)
-    assert played.own.worlds(1, 1) == [6]
+    assert played.own.worlds(7, 2) == [6]
     played.says(world(running=0))
-    assert not played.own.running(1)
+    assert not played.own.running(7)
+
+
+def test_a_world_whose_starter_loads_is_about_to_be(played: Played) -> None:
+    played.own.starters.found = Starter(None)  # type: ignore[attr-defined]
+    played.own.start(order())
+    assert not played.own.end_world(vacate(0))
+
+
+def test_a_world_of_a_keeper_that_is_gone_is_none(played: Played) -> None:
+    played.running()
+    played.left = True
+    played.dies()
+    assert played.own.end_world(vacate(0))

@@ -268,6 +268,14 @@ def test_ranks_that_need_memory_are_there_once_they_have_it() -> None:
     assert alone.said == [(0, {"ready": 7, "port": "p"})]
 
 
+def test_ranks_that_are_up_before_they_are_waited_for_are_told_then() -> None:
+    alone = Alone()
+    alone.exchange.heard(arrived())
+    assert alone.news() == []
+    alone.exchange.wait_for(rank0(), {"await": 7, "size": 1, "touch": [64]})
+    assert alone.news() == [("n3", {"touch": [64], "world": 7})]
+
+
 def test_what_was_decided_is_said_to_all_nodes_and_to_those_that_come_late() -> None:
     alone = Alone()
     alone.exchange.heard(arrived())

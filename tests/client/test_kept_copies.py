@@ -197,13 +197,18 @@ def test_all_that_is_saved_is_its_owners_alone(home: Home, memory: Path) -> None
     assert folder.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_part_that_another_node_has_saved_is_not_written_again(tmp_path: Path) -> None:
+def test_a_part_that_another_node_has_saved_is_not_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
     source, target = tmp_path / "source", tmp_path / "saved" / "target"
     source.write_bytes(b"data")
     copies.save_file(source, target)
     before = target.stat().st_ino
     copies.save_file(source, target)
     assert target.stat().st_ino == before
+    assert len(synced) == 1, "it is safe before it has its name"
     source.write_bytes(b"other data")
     copies.save_file(source, target)
     assert target.read_bytes() == b"other data"
