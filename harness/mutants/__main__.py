@@ -59,7 +59,7 @@ GROUPS = {
             "tests/sim",
             "tests/dst/test_whole.py::test_every_life_is_right",
         ),
-        0.5,
+        0.45,
     ),
     "live": Group(
         ("dq_server/live/**/journal.py", "dq_server/live/**/access.py"),
@@ -73,7 +73,7 @@ GROUPS = {
     "plan": Group(
         ("resize_lib/**/plan.py", "resize_lib/**/runs.py"),
         ("tests/plan",),
-        0.1,
+        0.05,
     ),
     "agent": Group(
         (
@@ -108,9 +108,18 @@ GROUPS = {
     ),
     "resize": Group(
         ("resize_lib/resize.py", "resize_lib/remap_point.py"),
-        ("tests/plan/test_crowded_growth.py", "tests/mpi/test_session_resizes.py"),
+        (
+            "tests/plan/test_crowded_growth.py",
+            "tests/plan/test_remap_*.py",
+            "tests/mpi/test_session_resizes.py",
+        ),
         0.05,
         copied=True,
+    ),
+    "protection": Group(
+        ("resize_lib/protection/*.py",),
+        ("tests/plan/test_prot*.py", "tests/plan/test_copy_verdict.py"),
+        0.1,
     ),
 }  # fmt: skip
 
