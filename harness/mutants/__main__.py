@@ -111,6 +111,7 @@ GROUPS = {
         (
             "tests/plan/test_crowded_growth.py",
             "tests/plan/test_remap_*.py",
+            "tests/plan/test_resize_steps.py",
             "tests/mpi/test_session_resizes.py",
         ),
         0.05,

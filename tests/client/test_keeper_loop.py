@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import selectors
 import shutil
 import signal
 import socket
@@ -252,3 +253,17 @@ def test_what_a_rank_said_last_counts(played: Played) -> None:
     link.sendall(b'{"session": false}\n')
     played.ended(world, 0, 0)
     assert played.keeper.failed is None
+
+
+def test_room_to_send_is_waited_for_while_something_is_left_to_be_sent(played: Played) -> None:
+    world = played.start(nodes=("n1",))
+    link, selector = world.local[0].link, played.keeper._selector
+    link.sock.setblocking(False)
+    link.send("x" * (1 << 22))
+    played.look()
+    assert selector.get_key(link).events == selectors.EVENT_READ | selectors.EVENT_WRITE
+    while link.waiting:
+        played.ends[1].recv(1 << 20)
+        link.flush()
+    played.look()
+    assert selector.get_key(link).events == selectors.EVENT_READ

@@ -107,6 +107,7 @@ def test_a_program_that_asks_has_one_at_the_end_of_the_turn(played: Played) -> N
     assert not played.turn()
     played.points.soon()
     assert played.turn()
+    assert not played.points._may_go_on(TURN_S), "it waits for the answer"
 
 
 @pytest.mark.parametrize(
