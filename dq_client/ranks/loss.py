@@ -94,7 +94,6 @@ class Losses:
         if before is not None:  # another one while the first was being mended
             self._loss.failure = before.failure
             self._loss.dead |= before.dead
-        self._loss.dead |= self._dead
         self._relay(EVERYBODY, {"lost": self._numbers, "from": self._node})
         self._ask()
         return True

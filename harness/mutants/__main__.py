@@ -88,6 +88,7 @@ GROUPS = {
             "tests/live/test_own_ranks_growth.py",
             "tests/live/test_ends_and_copies.py",
             "tests/live/test_leaving_nodes.py",
+            "tests/live/test_background_heard.py",
             "tests/dst/test_whole.py::test_every_life_is_right",
         ),
         0.15,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,16 @@ import pytest
 
 from dq_client import messages as m
 from resize_lib.descriptors import ProcessGrid
-from resize_lib.protection import generations, in_place, partfile, partners, protector, recovery
+from resize_lib.protection import (
+    generations,
+    in_place,
+    partfile,
+    partners,
+    protector,
+    protector_of,
+    recovery,
+    recovery_of,
+)
 from resize_lib.protection.generations import MANIFEST, complete_copies
 from resize_lib.protection.protector import Protector
 from resize_lib.protection.state import CopyState, ProtectionError
@@ -436,3 +446,44 @@ def test_a_part_that_arrives_damaged_is_no_copy(played: Played) -> None:
     played.patch.setattr(protector, "_two", two)
     played.each(lambda one: one.make())
     assert "arrived damaged" in played.reported[0].error
+
+
+# --- who has one ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("protect", "backend", "managed", "has"),
+    [
+        ("1", "own", True, True),
+        ("", "own", True, False),
+        ("", "restart", True, True),
+        ("", "restart", False, False),
+        ("", "own", False, False),
+    ],
+)
+def test_which_jobs_make_copies(
+    alone: Protector,
+    protect: str,
+    backend: str,
+    managed: bool,
+    has: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    session = alone.session
+    monkeypatch.setenv("DQ_PROTECT", protect)
+    session.backend, session.job.managed = SimpleNamespace(name=backend), managed
+    assert isinstance(protector_of(session), Protector) is has
+
+
+def test_a_job_without_copies_does_not_go_on_in_place(alone: Protector) -> None:
+    alone.session.protector = None
+    assert recovery_of(alone.session) is None
+
+
+def test_a_manifest_has_a_part_for_each_rank(tmp_path: Path) -> None:
+    copy = generations.Copy(tmp_path, ((0, 1),), ProcessGrid(1, 2), ((1, 1), (2, 2)), (3,))
+    generations.write_manifest(copy, sync=True)
+    assert generations.read_copy(tmp_path) == copy
+    generations.write_manifest(replace(copy, parts=((1, 1),)), sync=False)
+    with pytest.raises(ProtectionError, match=r"1 parts for a grid of 2"):
+        generations.read_copy(tmp_path)

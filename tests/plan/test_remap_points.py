@@ -136,6 +136,18 @@ def test_ranks_that_have_come_make_one(played: Played, rank: int, news: bool) ->
     assert played.points._resize_is_here() is (news and not rank)
 
 
+def test_a_check_that_was_started_is_completed_before(
+    played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished: list[int] = []
+    monkeypatch.setattr(played.points._countdown, "finish_check", lambda: finished.append(1))
+    played.turn()
+    played.point(CONTINUE, last=True)
+    assert len(finished) == 1
+    played.points.settle()
+    assert len(finished) == 2
+
+
 # --- what is reported -----------------------------------------------------------------------------
 
 
