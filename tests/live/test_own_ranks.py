@@ -236,7 +236,7 @@ def test_an_agent_that_never_started_a_killed_job_says_so_by_its_heartbeat(talk:
     job = talk.submit(2)
     talk.say("user", m.Kill(job.id))
     talk.beat("b")
-    assert job.state is JobState.KILLED
+    assert (job.state, job.exit_code) == (JobState.KILLED, -9)
 
 
 def test_a_kill_that_was_lost_is_ordered_again(talk: Talking) -> None:
@@ -452,3 +452,51 @@ def test_the_key_of_a_start_counts_for_nothing_in_the_next(talk: Talking) -> Non
     (gone,) = before - set(talk.server.access._principals)
     assert gone
     assert job.instance == 2
+
+
+# --- mpiexec -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Iterator[Talking]:
+    """Two agents of a server that starts jobs by mpiexec."""
+    made = Talking(tmp_path, Launching.MPIEXEC)
+    for name in ("a", "b"):
+        made.agent(name)
+    yield made
+    made.close()
+
+
+def test_a_launch_that_was_lost_is_ordered_again(old: Talking) -> None:
+    job = old.submit(2)
+    assert len(old.orders("a", m.Launch)) == 1
+    old.beat("a")
+    assert not old.orders("a", m.Launch), "it may still be under way"
+    old.later(4)
+    old.beat("a", held(job))
+    assert not old.orders("a", m.Launch)
+    old.beat("a")
+    assert [order.job for order in old.orders("a", m.Launch)] == [job.id]
+
+
+def test_an_agent_that_lost_an_application_ends_the_job(old: Talking) -> None:
+    job = old.submit(2)
+    old.say("a", m.AppStarted(job.id, 1, 7))
+    old.beat("a")
+    assert job.state is JobState.RUNNING, "its heartbeat may be older than that"
+    old.later(4)
+    old.beat("b")
+    assert state(job) is JobState.RUNNING, "it is not the first node's"
+    old.beat("a")
+    assert (state(job), job.exit_code) == (JobState.FAILED, -9)
+    assert job.end_reason is not None
+    assert "agent a has lost the job's processes" in job.end_reason.text
+
+
+def test_a_killed_application_that_never_started_has_ended(old: Talking) -> None:
+    job = old.submit(2)
+    old.say("user", m.Kill(job.id))
+    old.beat("a", held(job))
+    assert job.state is JobState.KILLING
+    old.beat("a")
+    assert (state(job), job.exit_code) == (JobState.KILLED, -9)

@@ -219,7 +219,8 @@ def test_a_copy_on_disk_is_found_by_the_next_start(played: Played) -> None:
 
 def test_points_are_counted_from_the_last_copy(played: Played) -> None:
     def work(one: Protector) -> Any:
-        one.remap_point(make=False, turns=3)
+        one.remap_point(make=False, turns=1)
+        one.remap_point(make=False, turns=2)
         before = one.state.points
         one.remap_point(make=True, turns=1)
         return before, one.state.points, one.state.loops, one.state.number, one.state.resize_id
