@@ -390,6 +390,9 @@ class OwnRanks:
         if not kept.state and not kept.held.over:
             return
         ended = self._end_of(of, kept)
+        if ended is None and kept.held.over and kept.held.sweep():
+            kept.over = True  # no ranks here were ever part of the job: there is no end to report
+            return
         said = reports.about(about)
         if said is not None and said != ended:
             reports.withdraw(about)

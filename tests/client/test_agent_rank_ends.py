@@ -109,6 +109,28 @@ def test_a_keeper_that_was_killed_has_lost_its_ranks(
     assert played.context.holdings.trees == {}
 
 
+def test_a_keeper_that_was_killed_after_its_only_world_did_not_join_is_forgotten(
+    played: Played,
+) -> None:
+    """Nobody would end it: the server orders an end of what runs, and waits for no end of it."""
+    played.own.start(order(4))
+    failed = world(4, 0, part=False)
+    played.says(failed)
+    held = played.context.holdings.trees["7.2"]
+    state = {"worlds": {"4": failed}, "over": False, "past": -1}
+    (held.folder / "ends").write_text(json.dumps(state))
+    played.left = True
+    played.dies()
+    assert "7.2" in played.context.holdings.trees, "processes are left"
+    played.left = False
+    played.own.look()
+    assert played.context.holdings.trees == {}
+    assert "end 7.2" not in played.reports()
+    played.own.start(order(4))
+    played.own.start(order(5))
+    assert [sent["world"] for sent in played.sent()] == [5], "the job still may grow to here"
+
+
 def test_ranks_that_the_program_spawned_are_said_to_be_over_once(played: Played) -> None:
     played.running()
     played.says(world(), world(4, 0, spawned=True), world(5, spawned=True))

@@ -221,6 +221,10 @@ def test_it_waits_no_longer_than_something_is_due(
     assert world.kill_due_s == float("inf")
 
 
+def test_a_signal_wakes_it_and_never_holds_it_up(played: Played) -> None:
+    assert [end.getblocking() for end in (played.keeper._wake, played.keeper._wakes)] == [False] * 2
+
+
 def test_a_worker_that_stays_is_killed_after_its_grace(played: Played) -> None:
     worker = played.start(5, nodes=("n1",), spawned=True, worker=True)
     worker.ending, worker.kill_s = True, played.now + 3.0

@@ -79,6 +79,7 @@ def test_nothing_is_removed_while_ranks_may_still_make_copies(home: Home, memory
     assert one.held() == [m.CopiesHeld(7, in_memory=True)], "so it is said again"
     one.leave()  # or nobody says it again
     until(lambda: not made.exists())
+    one.leave()
 
 
 def test_a_note_that_no_disk_takes_is_written_later(home: Home, memory: Path) -> None:
@@ -176,9 +177,11 @@ def test_what_was_saved_of_a_job_that_is_forgotten_is_saved_anew(home: Home, mem
     one, places = keeper(home), m.CopyPlaces(str(memory / "dq-7"))
     other = m.CopyPlaces(str(memory / "dq-8"))
     for job, where in ((7, places), (8, other)):
+        one.expect(job, environment(memory, job))
         copy(memory, job)
         until(lambda job=job, where=where: one.save(job, 1, where))
     one.forget(7, places)
+    until(lambda: 7 not in copies.read_notes(home.agent("a") / copies.NOTES))
     made = copy(memory, 7)
     until(lambda: one.save(7, 1, places))
     assert not made.exists()
@@ -201,14 +204,14 @@ def test_a_part_that_another_node_has_saved_is_not_written_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[int] = []
-    monkeypatch.setattr(os, "fsync", synced.append)
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_size))
     source, target = tmp_path / "source", tmp_path / "saved" / "target"
     source.write_bytes(b"data")
     copies.save_file(source, target)
     before = target.stat().st_ino
     copies.save_file(source, target)
     assert target.stat().st_ino == before
-    assert len(synced) == 1, "it is safe before it has its name"
+    assert synced == [4], "all of it is safe before it has its name"
     source.write_bytes(b"other data")
     copies.save_file(source, target)
     assert target.read_bytes() == b"other data"

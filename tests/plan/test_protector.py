@@ -415,6 +415,19 @@ def test_the_newest_copy_that_is_sound_is_taken_and_newer_ones_go(played: Played
         assert not (played.of(host) / "2.2").exists()
 
 
+def test_only_the_first_rank_of_a_node_puts_its_folder_in_order(played: Played) -> None:
+    played.in_memory()
+    played.each(twice)
+    memory = in_place.Memory(played.memory, JOB, "n1")
+    copy = generations.read_copy(played.of("n1") / "2.1")
+    chosen = in_place.Chosen(copy, (("n1", 0),) * 3)
+    in_place.settle(memory, chosen, leads=False)
+    assert len(complete_copies(played.of("n1"))) == 2
+    in_place.settle(in_place.Memory(played.memory, JOB, "n3"), chosen, leads=True)
+    in_place.settle(memory, chosen, leads=True)
+    assert [path.name for path in complete_copies(played.of("n1"))] == ["2.1"]
+
+
 def test_copies_of_other_starts_and_of_others_are_none(played: Played) -> None:
     played.in_memory()
     played.each(lambda one: one.make())
@@ -483,7 +496,9 @@ def test_a_job_without_copies_does_not_go_on_in_place(alone: Protector) -> None:
 
 def test_a_manifest_has_a_part_for_each_rank(tmp_path: Path) -> None:
     copy = generations.Copy(tmp_path, ((0, 1),), ProcessGrid(1, 2), ((1, 1), (2, 2)), (3,))
+    descriptors = len(list(Path("/proc/self/fd").iterdir()))
     generations.write_manifest(copy, sync=True)
+    assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
     assert generations.read_copy(tmp_path) == copy
     generations.write_manifest(replace(copy, parts=((1, 1),)), sync=False)
     with pytest.raises(ProtectionError, match=r"1 parts for a grid of 2"):
