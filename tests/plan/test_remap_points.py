@@ -405,6 +405,26 @@ def test_new_ranks_are_asked_for_more_often(played: Played) -> None:
 # --- a task farm ----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("alone", [True, False])
+def test_only_rank_0_of_a_farm_advises_while_the_others_compute(
+    played: Played, monkeypatch: pytest.MonkeyPatch, alone: bool
+) -> None:
+    advised: list[dict[str, bool]] = []
+
+    def advise(_: Any, answer: m.RemapAnswer, __: float, **more: bool) -> Any:
+        advised.append(more)
+        return answer, Step.CONTINUE
+
+    monkeypatch.setattr(remap_point, "advise", advise)
+    if alone:
+        played.link.answers = [CONTINUE]
+        played.points.decide_alone(0.5, 4)
+    else:
+        played.turn()
+        played.point()
+    assert advised == [{"last": False, "alone": alone}]
+
+
 def test_rank_0_of_a_farm_decides_alone(played: Played) -> None:
     played.session.protector = protector = Protector()
     played.link.answers = [CONTINUE, grant(), m.RemapAnswer(what="regrid", resize_id=8)]
