@@ -59,6 +59,7 @@ def test_ranks_that_run_already_are_expected_and_told_where_their_output_goes(
     monkeypatch.setattr(played.keeper._adoption, "expect", expected.append)
     world = played.start(adopted=[7, 8])
     assert expected == [world]
+    assert "0" in played.on_disk()["worlds"]
     world.expected = {0}
     played.keeper._expect(world)
     assert b"of the 2 ranks that attached themselves" in (played.folder / "out").read_bytes()

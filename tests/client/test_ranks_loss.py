@@ -200,6 +200,7 @@ def test_one_that_dies_elsewhere_before_the_others_are_free_is_lost_with_the_fir
     assert job.dies(first)
     job.deliver()
     assert job.dies(other)
+    assert first.lost
     job.deliver()
     free_all(job)
     assert [job.regrouped(rank) for rank in job.all() if rank.alive] == [[[0, 2]], [[0, 2]]]
