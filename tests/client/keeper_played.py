@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from dq_client.ranks import adoption, keeper, process
-from dq_client.ranks.channel import Channel
-from dq_client.ranks.keeper import Keeper
-from dq_client.ranks.world import Rank, World
+from dq_client.base import process
+from dq_client.base.channel import Channel
+from dq_client.node.ranks import adoption, keeper
+from dq_client.node.ranks.keeper import Keeper
+from dq_client.node.ranks.world import Rank, World
 
 BYTES = 1 << 20
 

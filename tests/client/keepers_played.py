@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from dq_client import messages as m
-from dq_client.agent import keepers, own_ranks
-from dq_client.agent.context import Context
-from dq_client.agent.holdings import Holdings, Tree
-from dq_client.agent.own_ranks import OwnRanks
-from dq_client.agent.tree import Owner
-from dq_client.home import Home
+from dq_client.base import messages as m
+from dq_client.base.home import Home
+from dq_client.base.process_tree import Owner
+from dq_client.node.agent import keepers, own_ranks
+from dq_client.node.agent.context import Context
+from dq_client.node.agent.holdings import Holdings, Tree
+from dq_client.node.agent.own_ranks import OwnRanks
 
 NODES = ["n1", "n2"]
 PID = 77  # of each keeper

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from dq_client import messages as m
-from dq_client.agent import own_ranks
-from dq_client.launch import NOT_STARTED
+from dq_client.base import messages as m
+from dq_client.base.launch import NOT_STARTED
+from dq_client.node.agent import own_ranks
 from tests.client.keepers_played import Played, Starter, end, order, world
 
 FULL = OSError(28, "No space left on device")

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import zmq
 
-from dq_client import messages as m
-from dq_client.agent.holdings import Record
-from dq_client.agent.kept import KEEPER_LOST, KILLED
-from dq_client.agent.reports import Reports
+from dq_client.base import messages as m
+from dq_client.node.agent.holdings import Record
+from dq_client.node.agent.kept import KEEPER_LOST, KILLED
+from dq_client.node.agent.reports import Reports
 from tests.client.keepers_played import PID, Line, Played, Starter, end, order, world
 
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from dq_client import messages as m
-from dq_client.agent import tree, vacancies
-from dq_client.agent.context import ClosedInstances
-from dq_client.agent.reports import Reports
-from dq_client.agent.vacancies import LEAVE_WITHIN_S, Vacancies
-from dq_client.ranks import adoption
+from dq_client.base import messages as m
+from dq_client.base import process_tree
+from dq_client.node.agent import vacancies
+from dq_client.node.agent.context import ClosedInstances
+from dq_client.node.agent.reports import Reports
+from dq_client.node.agent.vacancies import LEAVE_WITHIN_S, Vacancies
+from dq_client.node.ranks import adoption
 
 PLACES = m.CopyPlaces("/dev/shm/dq-1")
 
@@ -57,12 +58,17 @@ class Played:
         self.context = context
         copies: Any = SimpleNamespace(save=self._save)
         own: Any = SimpleNamespace(end_world=self._end_world)
-        patch.setattr(tree, "exists", lambda pid: pid in self.there)
-        patch.setattr(tree, "belonging", lambda pids, *_: [p for p in pids if p in self.own])
-        patch.setattr(tree, "members", lambda *_: self.members)
-        patch.setattr(tree, "kill", self.killed.extend)
+        patch.setattr(process_tree, "exists", lambda pid: pid in self.there)
+        patch.setattr(
+            process_tree, "belonging", lambda pids, *_: [p for p in pids if p in self.own]
+        )
+        patch.setattr(process_tree, "members", lambda *_: self.members)
+        patch.setattr(process_tree, "kill", self.killed.extend)
         patch.setattr(adoption, "adopted", lambda _: self.adopted)
         self.vacancies = Vacancies(context, copies, own)
+
+    def _belonging(self, pids: list[int], *_: object) -> list[int]:
+        return [pid for pid in pids if pid in self.own]
 
     def _save(self, job: int, instance: int, places: m.CopyPlaces) -> bool:
         self.saved.append((job, instance, places))

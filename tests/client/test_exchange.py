@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dq_client.ranks.exchange import PUBLISH_TRIES, Exchange
+from dq_client.node.ranks.exchange import PUBLISH_TRIES, Exchange
 
 
 @dataclass

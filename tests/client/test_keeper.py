@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from dq_client.ranks import process
-from dq_client.ranks.keeper import (
-    QUIET_END_S,
-)
+from dq_client.base import process
+from dq_client.node.ranks.keeper import QUIET_END_S
 from tests.client.keeper_played import Played
 
 KILL, TERM = signal.SIGKILL, signal.SIGTERM

@@ -13,14 +13,8 @@ from typing import Any
 
 import pytest
 
-from dq_client.ranks import keeper
-from dq_client.ranks.keeper import (
-    AGAIN_S,
-    GRACE_S,
-    KILL_AGAIN_S,
-    LINGER_S,
-    WRITE_FOR_S,
-)
+from dq_client.node.ranks import keeper
+from dq_client.node.ranks.keeper import AGAIN_S, GRACE_S, KILL_AGAIN_S, LINGER_S, WRITE_FOR_S
 from tests.client.keeper_played import Played
 
 KILL, TERM = signal.SIGKILL, signal.SIGTERM

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from dq_client.ranks import output, process, world
-from dq_client.ranks.marks import RECORD, SUFFIX, label_of
-from dq_client.ranks.output import File, Files, Stream
-from dq_client.ranks.world import Rank, Start, World
+from dq_client.base import process
+from dq_client.node.ranks import output, world
+from dq_client.node.ranks.marks import RECORD, SUFFIX, label_of
+from dq_client.node.ranks.output import File, Files, Stream
+from dq_client.node.ranks.world import Rank, Start, World
 
 
 class Pipe:

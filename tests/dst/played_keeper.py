@@ -1,4 +1,4 @@
-"""Ranks that agents start, and their keepers (dq_client/ranks/keeper.py). Both outlive agents."""
+"""Ranks that agents start, and their keepers (node/ranks/keeper.py). Both outlive agents."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from dq_client import messages as m
-from dq_client.agent.holdings import Record
-from dq_client.agent.kept import joins
-from dq_client.ranks.worlds import Worlds
+from dq_client.base import messages as m
+from dq_client.node.agent.holdings import Record
+from dq_client.node.agent.kept import joins
+from dq_client.node.ranks.worlds import Worlds
 from tests.dst.played_machine import Process
 from tests.dst.verdict import Wrong
 

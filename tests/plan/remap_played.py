@@ -7,7 +7,7 @@ from typing import Any
 
 from mpi4py import MPI
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from resize_lib.processes import ProcessError
 
 CONTINUE = m.RemapAnswer(what="continue")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from resize_lib.descriptors import ProcessGrid
 from resize_lib.protection import (
     generations,

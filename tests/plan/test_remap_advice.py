@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from resize_lib import resize
 from resize_lib.processes import ProcessError, SetupError
 from resize_lib.resize import PATIENT_FROM_S, TOUCHED_BYTES_MIN, TOUCHED_PARTS_MAX, Step, advise

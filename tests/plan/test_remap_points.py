@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from resize_lib import remap_point
 from resize_lib.pace import BURST, CHECK_S, CHECK_SOON_S, Plan
 from resize_lib.remap_point import GO_ON_BELOW_S, LABEL_MAX, MOVES, QUIET_S, RemapPoints, Told

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mpi4py import MPI
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from resize_lib import resize
 from resize_lib.redistribution.types import RedistributionError
 from tests.plan.remap_played import grant, session
@@ -33,7 +33,7 @@ class Played:
         self.mine.make_grid = lambda comm: self._grid("new", 3)
         self.mine.watch = SimpleNamespace(rebase=lambda seq: self.done.append(("rebase", seq)))
         self.mine.carry = SimpleNamespace(
-            carried="x", refusal_to_shrink=lambda *_: self.refused,
+            carried="x", refusal_to_move=lambda *_: self.refused,
             exchange=self._exchange, apply=self._apply,
         )  # fmt: skip
         self.mine.loops = SimpleNamespace(give_up=lambda: self.done.append("give up"))
@@ -111,7 +111,7 @@ def by_rank_0(played: Played, body: m.RequestBody) -> list[m.RequestBody]:
 def test_a_shrink_moves_the_data_and_then_lets_ranks_go(played: Played) -> None:
     assert resize.shrink(played.mine, SHRINK)
     assert played.done == [
-        ("move", (0, 1), (1,)), ("free", "old"), ("shrink", [0]), "retire",
+        ("move", (0, 1), (1,)), ("free", "old"), ("shrink", [0]), "retire", "apply",
     ]  # fmt: skip
     job = played.mine.job
     assert (job.rows, job.cols, job.resize_id) == (1, 1, 7)
@@ -142,17 +142,18 @@ def test_a_shrink_that_is_refused_or_fails_changes_nothing(played: Played, refus
 def test_another_grid_of_the_same_ranks(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resize, "MPI", SimpleNamespace(Intracomm=lambda comm: comm))
     resize.regrid(played.mine, REGRID)
-    assert played.done == [("move", (0, 1), (0, 1)), ("free", "old")]
+    assert played.done == [("move", (0, 1), (0, 1)), ("free", "old"), "apply"]
     job = played.mine.job
     assert (job.rows, job.cols, job.resize_id, played.mine.grid.name) == (2, 1, 7, "new")
     assert played.told() == by_rank_0(played, committed([]))
 
 
-def test_a_grid_that_the_data_cannot_have(played: Played) -> None:
-    played.fails = True
+@pytest.mark.parametrize("refused", ["x would be lost", ""])
+def test_a_grid_that_the_data_cannot_have(played: Played, refused: str) -> None:
+    played.refused, played.fails = refused, not refused
     resize.regrid(played.mine, REGRID)
     assert (played.mine.job.resize_id, played.mine.grid.name) == (3, "old")
-    assert played.told() == by_rank_0(played, m.Aborted(7, "no room"))
+    assert played.told() == by_rank_0(played, m.Aborted(7, refused or "no room"))
 
 
 # --- an expansion: old ranks ----------------------------------------------------------------------
@@ -162,7 +163,7 @@ def test_new_ranks_are_told_where_the_job_is_before_they_get_their_share(played:
     resize._take_in(played.mine, grant(), MPI.COMM_SELF)
     assert played.done == [
         ("told", 7), ("free", "old"), ("rebase", 4), ("exchange", 2), ("move", (0, 1), (0, 1, 2)),
-        "retire",
+        "retire", "apply",
     ]  # fmt: skip
     job = played.mine.job
     assert (job.rows, job.cols, job.old_rows, job.old_cols) == (1, 3, 1, 2)
