@@ -79,7 +79,8 @@ GROUPS = {
         (
             *(f"dq_client/node/agent/{name}.py" for name in ("own_ranks", "kept", "copies")),
             "dq_client/node/agent/vacancies.py",
-            *(f"dq_server/live/orders/{name}.py" for name in ("dispatch", "job_ranks", "reconciliation")),
+            *(f"dq_server/live/orders/{name}.py" for name in ("dispatch", "job_ranks")),
+            "dq_server/live/orders/reconciliation.py",
         ),
         (
             *(f"tests/client/test_{name}.py" for name in ("ends", "kept_copies", "private")),
