@@ -20,7 +20,7 @@ FILES = (
 )  # fmt: skip
 OPENS = {"read_text", "read_bytes", "write_text", "write_bytes", "touch"}
 DOOR = "dq_client/base/opened.py"
-# In a rank, or of what is no part of a home; the rest is to come.
+# In a rank, or of what is no part of a home.
 MAY: dict[str, str] = {
     "dq_client/node/ranks/program.py": "in the rank itself: its program and its standard streams",
     "dq_client/node/ranks/program_keeper.py": "/dev/null",
@@ -29,9 +29,6 @@ MAY: dict[str, str] = {
     "dq_client/show/hooks/call.py": "a URL",
     "dq_server/live/store/backup.py": "files that a user names; a folder of its own",
     "dq_client/node/agent/output_files.py": "makes a file that must not be there",
-    "dq_client/node/agent/copies.py": "copies of data, in folders that private.py checks",
-    "dq_client/node/agent/own_ranks.py": "what keepers leave in the agent's folder",
-    "dq_client/node/agent/holdings.py": "what keepers leave in the agent's folder",
 }
 
 

@@ -6,7 +6,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -402,3 +402,19 @@ def test_a_job_that_the_scheduler_has_forgotten_is_told_of(tmp_path: Path) -> No
     server = start()
     assert (ask(server, m.JobQuery(1)), ask(server, m.WhyQuery(1))) == before
     server.journal.close()
+
+
+def test_a_journal_that_is_closed_leaves_nothing_open(tmp_path: Path) -> None:
+    def is_open() -> bool:
+        found = []
+        for path in Path("/proc/self/fd").iterdir():
+            with suppress(OSError):  # the descriptor that lists them
+                found.append(path.readlink())
+        return any(path.is_relative_to(tmp_path) for path in found)
+
+    journal = Journal(tmp_path / "journal.sqlite")
+    states = [is_open()]
+    for _ in range(2):
+        journal.close()
+        states.append(is_open())
+    assert states == [True, False, False]

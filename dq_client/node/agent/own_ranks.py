@@ -21,6 +21,7 @@ from typing import Any
 import zmq
 
 from dq_client.base import messages as m
+from dq_client.base import opened
 from dq_client.base.hardware import cuda_visible
 from dq_client.base.home import is_alive
 from dq_client.base.launch import NOT_STARTED, LaunchError, check_program, rank_environment
@@ -370,9 +371,8 @@ class OwnRanks:
         kept.held.find()
         kept.take_over(kept.held.last_state())
         with contextlib.suppress(OSError):
-            log.error(
-                "its keeper failed: %s", (kept.held.folder / "keeper.err").read_text()[-4000:]
-            )
+            said = opened.read(kept.held.folder / "keeper.err").decode(errors="replace")
+            log.error("its keeper failed: %s", said[-4000:])
         kept.held.over = True
 
     def _report(self, of: Instance, kept: Kept) -> None:
@@ -390,6 +390,9 @@ class OwnRanks:
         if not kept.state and not kept.held.over:
             return
         ended = self._end_of(of, kept)
+        if ended is None and kept.held.over and kept.held.sweep():
+            kept.over = True  # no ranks here were ever part of the job: there is no end to report
+            return
         said = reports.about(about)
         if said is not None and said != ended:
             reports.withdraw(about)
