@@ -127,7 +127,7 @@ def start_ranks(desk: Desk, job: Job, links: Sequence[AgentLink] | None = None) 
         root=desk.state.processors.node_of[job.allocation[0]],
         input=spec.input,
         label=spec.label,
-        exec_only=spec.exec_only,
+        exec_only=spec.exec_only or bool(spec.recipe),
         out=out,
         err=err,
         adopted=list(Attached.of(job).pids),
@@ -233,6 +233,9 @@ def _environment(desk: Desk, job: Job) -> dict[str, str]:
     env |= copies_environment(desk, job)
     if inherits := Succession.of(job).inherits:
         env["DQ_RESTART"] = str(inherits)
+    if job.spec.recipe:
+        # What the program's checkpoints are known by: no other job has it, in no other cluster.
+        env["DQ_RECIPE"], env["DQ_RECIPE_ID"] = job.spec.recipe, f"{job.id} {job.spec.request_id}"
     return env
 
 
