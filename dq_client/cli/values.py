@@ -172,9 +172,7 @@ def parse_env(pairs: tuple[str, ...]) -> dict[str, str]:
     return env
 
 
-def parse_recipe(
-    o: dict[str, Any], argv: list[str], folder: Path
-) -> tuple[str, Protect | None]:
+def parse_recipe(o: dict[str, Any], argv: list[str], folder: Path) -> tuple[str, Protect | None]:
     """The recipe as it travels, empty without one; and how the job is protected.
 
     UsageError if the command or its input files are not what the recipe needs.

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from dq_client import text_files
@@ -15,8 +16,10 @@ from dq_client.recipes.recipe import ERRORS, OUTPUT, Recipe, Value, Way
 NAME = re.compile(r"(?<!\$)\{([a-z_]+)\}")  # not ${name} of shells and input scripts
 COMMAND = "{command}"
 # What every recipe may refer to beside its own values.
-FACTS = ("job", "start", "ranks", "hosts", "every_s", "every_min", "every_steps")
-FACTS += ("slice_s", "slice_min", "slice_h")
+FACTS = (
+    *("job", "start", "ranks", "hosts", "every_s", "every_min", "every_steps"),
+    *("slice_s", "slice_min", "slice_h"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,9 @@ class Start:
     places: dict[str, Path] = field(default_factory=dict)  # files that the recipe reads from
 
 
-def start_of(recipe: Recipe, argv: Sequence[str], cwd: Path, facts: Facts, *, goes_on: bool) -> Start:
+def start_of(
+    recipe: Recipe, argv: Sequence[str], cwd: Path, facts: Facts, *, goes_on: bool
+) -> Start:
     """How the program is started, from its beginning or from its checkpoint (`goes_on`).
 
     Raises:
@@ -109,7 +114,7 @@ def _found(
     given: dict[str, str],
 ) -> str:
     for option, text in value.options.items():
-        for before, word in zip(argv, argv[1:], strict=False):
+        for before, word in pairwise(argv):
             if before == option:
                 given[name] = word
                 return text.replace("{word}", word)

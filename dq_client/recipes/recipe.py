@@ -139,7 +139,6 @@ class Recipe(Struct, frozen=True, forbid_unknown_fields=True):
         return not self.launch.command
 
 
-
 def read(name: str) -> Recipe:
     """The recipe of this name, or in this file.
 

@@ -40,7 +40,7 @@ def main(argv: list[str]) -> int:
 def become(recipe: Recipe, argv: list[str], cwd: Path, checkpoints: Checkpoints) -> int:
     """Be a rank of the program; the steward writes its files before it starts rank 0."""
     try:
-        start = start_of(recipe, argv, cwd, facts(recipe), goes_on=bool(checkpoints.proven.place))
+        start = start_of(recipe, argv, cwd, facts(), goes_on=bool(checkpoints.proven.place))
         os.execvpe(start.words[0], start.words, environment(recipe, os.environ))  # noqa: S606 - no shell is wanted
     except (DQError, OSError) as e:
         say(str(e))

@@ -74,6 +74,7 @@ class Tail:
         """What is new."""
         found = self._look()
         if found is None:
+            self._file = None  # its number may be that of the next one
             return b""
         if self._file != found[:2]:
             self._file, self._at = found[:2], 0

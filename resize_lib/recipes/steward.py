@@ -6,7 +6,7 @@ A start ends in one of these ways:
 | The program | The steward's exit code | The server |
 |---|---|---|
 | ended well | 0, after WorkDone | done |
-| stopped for a resize, with a proven checkpoint | 0, after RestartReady | starts it on the new size |
+| stopped for a resize, checkpoint proven | 0, after RestartReady | starts it on the new size |
 | did not stop as the recipe says | LOST | starts it again, from the last checkpoint |
 | died by a signal | 128 + signal | the same |
 | failed | its own | failed; or, right after a resize, back to the old size |
@@ -34,7 +34,7 @@ COPY_SHARE = 0.05  # of the time: what copies of checkpoints may take unless it 
 ITERATIONS_MAX = 1_000_000
 
 
-def facts(recipe: Recipe, places: Sequence[m.Place] = ()) -> Facts:
+def facts(places: Sequence[m.Place] = ()) -> Facts:
     """What this start of the job is told by its environment; the same on all ranks but `hosts`."""
     hosts: dict[str, int] = {}
     for place in places:
@@ -102,7 +102,7 @@ class Steward:
         self._verified = not goes_on
         if any("{hosts}" in word for word in self._recipe.launch.command):
             self._connect()
-        facts_ = facts(self._recipe, self._places)
+        facts_ = facts(self._places)
         start = start_of(self._recipe, self._argv, self._cwd, facts_, goes_on=goes_on)
         for path, text in start.files.items():
             path.unlink(missing_ok=True)
@@ -176,8 +176,8 @@ class Steward:
         """Whether the program is to be stopped for a checkpoint, because it writes none itself."""
         if self._recipe.by_ranks or self._recipe.checkpoint.every:
             return False
-        every_s = os.environ.get("DQ_PROTECT_SECONDS")
-        return bool(every_s) and time.monotonic() - self._copied_s >= float(every_s)
+        every_s = os.environ.get("DQ_PROTECT_SECONDS", "inf")
+        return time.monotonic() - self._copied_s >= float(every_s)
 
     def _is_verified(self) -> None:
         self._verified = True

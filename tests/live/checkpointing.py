@@ -2,15 +2,15 @@
 
     checkpointing.py [--ranks R | --mpi] [--resume FILE] [--write FILE] [--every K]
 
-It makes --steps of them, and goes on after that until there is a file `over`, if --gated. Its result is a sum over all steps and shares of the work, the same on every number of ranks. The
-faults of programs that recipes meet are options, too.
+It makes --steps of them, and goes on after that until there is a file `over`, if --gated. Its
+result is a sum over all steps and shares of the work, the same on every number of ranks. The faults
+of programs that recipes meet are options, too.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
 import sys
 import time
@@ -56,20 +56,21 @@ def main() -> int:
     over = False
     while not over:
         time.sleep(o.work / ranks)
-        share = sum(step * k for k in range(12) if k % ranks == rank)
+        mine = range(12) if comm is None else range(rank, 12, ranks)
+        share = sum(step * k for k in mine)
         if comm is not None:
             share = comm.allreduce(share)
-        else:
-            share = sum(step * k for k in range(12))
         step, total = step + 1, total + share
         if rank == 0:
             print(f"step {step}", flush=True)
-        stop = bool(asked) or bool(o.stop_file and os.path.exists(o.stop_file))
+        stop = bool(asked) or bool(o.stop_file and Path(o.stop_file).exists())
         stop |= time.monotonic() - began_s > o.slice
-        over = step >= o.steps and (not o.gated or os.path.exists("over"))
+        over = step >= o.steps and (not o.gated or Path("over").exists())
         if comm is not None:
             stop, over = comm.bcast((stop, over))
-        if rank == 0 and ((stop and not over and not o.forgets) or (o.every and step % o.every == 0)):
+        if rank == 0 and (
+            (stop and not over and not o.forgets) or (o.every and step % o.every == 0)
+        ):
             new = Path(f"{o.write}.new")
             new.write_text(json.dumps({"step": step, "total": total}))
             new.replace(o.write)

@@ -132,7 +132,7 @@ def test_a_program_with_its_own_launcher_goes_on_where_it_stopped(
     resize(ordered, job, 2, 4, 1)
     end = is_right(ordered, job, folder)
     assert [s["processors"] for s in end["sizes"]] == [1, 2, 4, 1]
-    assert all(s["redistribution_time_s"] > 0 for s in end["sizes"][:3] if s["decision"])
+    assert all(s["redistribution_time_s"] > 0 for s in end["sizes"][1:])
     assert end["protection"]["how"] == "recipe"
     assert end["argv"][:2] == [sys.executable, str(PROGRAM)]
     found = starts(folder)
@@ -163,7 +163,7 @@ def test_a_size_on_which_it_fails_is_left_for_the_old_one(ordered: Live, tmp_pat
     found = starts(folder)
     assert [ranks for ranks, _ in found] == [1, 1]
     assert end["restarts"] == 0
-    assert "its resize failed (exit code 3)" in ordered.dq("why", job)
+    assert "its resize failed (" in ordered.dq("why", job)
 
 
 @pytest.mark.parametrize("recipe", [OWN, RANKS], ids=["own launcher", "ranks"])

@@ -185,11 +185,17 @@ class JobSpec:
     def _validate_recipe(self) -> None:
         how = self.protection.how if self.protection is not None else ""
         if bool(self.recipe) != (how == BY_RECIPE):
-            raise InvalidSpec("a job with a recipe is protected by its own checkpoints, and no other")
+            raise InvalidSpec(
+                "a job with a recipe is protected by its own checkpoints, and no other"
+            )
         if self.recipe and self.kind not in (JobKind.RIGID, JobKind.MOLDABLE, JobKind.MALLEABLE):
-            raise InvalidSpec(f"a job with a recipe is malleable, moldable or rigid, not {self.kind}")
+            raise InvalidSpec(
+                f"a job with a recipe is malleable, moldable or rigid, not {self.kind}"
+            )
         if self.recipe and (self.parts or self.input or self.other_grids):
-            raise InvalidSpec("a job with a recipe has one program, no --input, and sizes, not grids")
+            raise InvalidSpec(
+                "a job with a recipe has one program, no --input, and sizes, not grids"
+            )
 
     def _validate_parts(self) -> None:
         ranks = sum(ranks for ranks, _ in self.parts)
