@@ -60,11 +60,13 @@ class Stop(Struct, frozen=True, forbid_unknown_fields=True):
 class Checkpoint(Struct, frozen=True, forbid_unknown_fields=True):
     """The file or folder whose change proves a checkpoint.
 
-    every  words behind the command with --checkpoint-every: the program writes checkpoints itself
+    every         words behind the command with --checkpoint-every: the program writes them itself
+    only_stopped  what it writes before it was asked to stop is nothing to go on from
     """
 
     file: str
     every: list[str] = []
+    only_stopped: bool = False
 
 
 class Edit(Struct, frozen=True, forbid_unknown_fields=True):

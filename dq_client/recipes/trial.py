@@ -107,7 +107,7 @@ class Trial:
             if left and is_there and job["state"] == "running" and job["sizes"][-1]["iterations"]:
                 ordered = left.pop(0)
                 try:
-                    connection.call(m.Resize(number, ordered))
+                    connection.call(m.Resize(job=number, size=ordered))
                 except Refused as e:
                     raise UsageError(f"the job cannot be resized: {e}") from e
             time.sleep(LOOK_S)

@@ -168,9 +168,9 @@ class Steward:
         done = min(count - last, ITERATIONS_MAX)
         self._told = count, now
         if self._recipe.stop.words or self._is_due():
-            running.ask_to_stop()  # by itself, at the end of its slice; or for a checkpoint
+            self._stop(running, start)  # by itself, at the end of its slice; or for a checkpoint
         if self._reports:
-            self._ask(running, count, done, (now - since_s) / done)
+            self._ask(running, start, count, done, (now - since_s) / done)
 
     def _is_due(self) -> bool:
         """Whether the program is to be stopped for a checkpoint, because it writes none itself."""
@@ -186,7 +186,7 @@ class Steward:
 
     # --- remap points ---------------------------------------------------------------------------
 
-    def _ask(self, running: Running, count: int, done: int, time_s: float) -> None:
+    def _ask(self, running: Running, start: Start, count: int, done: int, time_s: float) -> None:
         """Report iterations; stop the program if it is to be resized."""
         self._seq += 1
         answer = self._link.remap(
@@ -206,8 +206,13 @@ class Steward:
             self._link.tell(m.Aborted(answer.resize_id, why, mistake=True))
             return
         self._answer = answer
-        if not self._recipe.stop.words:
-            running.ask_to_stop()
+        if running.asked_s is None:
+            self._stop(running, start)
+
+    def _stop(self, running: Running, start: Start) -> None:
+        """Ask it to write a checkpoint and to end: what it has written before proves nothing."""
+        self._stamp = stamp_of(start.checkpoint)
+        running.ask_to_stop()
 
     def _no_room(self, answer: m.RemapAnswer) -> str:
         """Why the program cannot run there; empty: it can."""
@@ -226,7 +231,7 @@ class Steward:
         It is complete if it did not change from one iteration to the next.
         """
         found = stamp_of(start.checkpoint)
-        if found is None or found == self._stamp:
+        if found is None or found == self._stamp or self._recipe.checkpoint.only_stopped:
             return
         if self._seen is None or self._seen[0] != found:
             self._seen = found, count
@@ -240,11 +245,11 @@ class Steward:
         try:
             took_s, nbytes = self._kept.prove(start.checkpoint, step)
         except OSError as e:
-            self._link.report(m.CopyMade(step, 0.0, 0, error=str(e)[:4000]))
+            self._link.report(m.CopyMade(step=step, took_s=0.0, nbytes=0, error=str(e)[:4000]))
             return str(e)
         self._stamp = stamp_of(start.checkpoint)
         self._copied_s, self._copy_took_s = time.monotonic(), took_s
-        self._link.report(m.CopyMade(step, took_s, nbytes))
+        self._link.report(m.CopyMade(step=step, took_s=took_s, nbytes=nbytes))
         return ""
 
     # --- the end --------------------------------------------------------------------------------
