@@ -21,6 +21,7 @@ from dq_client.cli.values import (
     name_of,
     parse_env,
     parse_folder,
+    parse_go_on,
     parse_input,
     parse_jobs,
     parse_memory,
@@ -153,6 +154,10 @@ INF = float("inf")
     help="With --recipe: a checkpoint every K steps of the program, or every 30s, 5m.",
 )  # fmt: skip
 @click.option(
+    "--go-on", type=click.IntRange(1), metavar="ID",
+    help="With --recipe: begin with the last checkpoint of this job, which ran in the same folder.",
+)  # fmt: skip
+@click.option(
     "--app-name", default="",
     help="Program and problem by name: what earlier jobs of it have measured is not probed again.",
 )  # fmt: skip
@@ -244,6 +249,8 @@ def _submission(program: tuple[str, ...], o: dict[str, Any]) -> tuple[m.Submit, 
     env = parse_env(o["env"])
     environment.check_size(inherited | env)
     recipe, protect = parse_recipe(o, argv, folder)
+    if o["go_on"] is not None:
+        env["DQ_RECIPE_FROM"] = parse_go_on(o, folder)
     body = m.Submit(
         request=uuid.uuid4().hex,
         name=o["name"] or name_of(parts[0].argv if parts else argv),

@@ -207,6 +207,19 @@ def parse_recipe(o: dict[str, Any], argv: list[str], folder: Path) -> tuple[str,
     return recipe.text_of(found), protect
 
 
+def parse_go_on(o: dict[str, Any], folder: Path) -> str:
+    """Where the last checkpoint of the job is that --go-on names."""
+    if o["recipe"] is None:
+        raise UsageError("--go-on needs --recipe")
+    found = folder / f".dq-recipe-{o['go_on']}"
+    if not (found / "proven.json").is_file():
+        raise UsageError(
+            f"--go-on {o['go_on']}: no {found.name} in {folder}: the job ran elsewhere, is done, or"
+            " had no checkpoint"
+        )
+    return str(found)
+
+
 def _every(option: str, text: str | None) -> tuple[int | None, float | None]:
     """A number of points, or seconds."""
     if text is None:

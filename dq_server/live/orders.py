@@ -22,6 +22,7 @@ from dq_server.core.model.jobs import ACTIVE, ENDED, Job, JobState, Remap
 from dq_server.core.model.launching import Launching
 from dq_server.core.model.state import State
 from dq_server.core.model.succession import Succession
+from dq_server.core.model.walltimes import walltime_end
 from dq_server.core.model.watch import WatchOptions
 from dq_server.core.model.worlds import Worlds
 from dq_server.live import translate
@@ -236,6 +237,8 @@ def _environment(desk: Desk, job: Job) -> dict[str, str]:
     if job.spec.recipe:
         # What the program's checkpoints are known by: no other job has it, in no other cluster.
         env["DQ_RECIPE"], env["DQ_RECIPE_ID"] = job.spec.recipe, f"{job.id} {job.spec.request_id}"
+        if (end_s := walltime_end(job)) is not None:
+            env["DQ_RECIPE_LEFT_S"] = f"{end_s - desk.now():.3f}"
     return env
 
 

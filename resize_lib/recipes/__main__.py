@@ -25,7 +25,8 @@ def main(argv: list[str]) -> int:
     """See the module's docstring."""
     recipe, cwd = recipes.of_text(os.environ["DQ_RECIPE"]), Path.cwd()
     job, identity = int(os.environ["DQ_JOB_ID"]), os.environ["DQ_RECIPE_ID"]
-    checkpoints = Checkpoints(cwd, job, identity)
+    source = os.environ.get("DQ_RECIPE_FROM")
+    checkpoints = Checkpoints(cwd, job, identity, Path(source) if source else None)
     if os.environ.get("PMI_RANK", "0") == "0":
         code = Steward(recipe, argv, cwd, checkpoints).run()
         if not code and not recipe.by_ranks:

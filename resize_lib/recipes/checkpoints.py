@@ -32,7 +32,8 @@ def stamp_of(path: Path) -> Stamp | None:
 
 @dataclass(slots=True)
 class Proven:
-    """The newest proven checkpoint. `place`: the copy's; empty: there is none yet.
+    """The newest proven checkpoint. `place`: the copy's, in the job's folder or, if another job
+    has made it, absolute; empty: there is none yet.
 
     step         iterations that are done in it, as the program counts them
     unstoppable  why no resize is tried any more: the program did not stop as the recipe says
@@ -45,20 +46,23 @@ class Proven:
 
 
 class Checkpoints:
-    """Of one job; `identity`: what no other job in this folder has had."""
+    """Of one job.
 
-    def __init__(self, cwd: Path, job: int, identity: str) -> None:
+    identity  what no other job in this folder has had
+    source    the folder of another job, whose newest checkpoint this one begins with
+    """
+
+    def __init__(self, cwd: Path, job: int, identity: str, source: Path | None = None) -> None:
         self.folder = cwd / f".dq-recipe-{job}"
         self._identity = identity
-        self.proven = self._read()
-
-    def _read(self) -> Proven:
-        try:
-            found = Proven(**json.loads((self.folder / "proven.json").read_text()))
-        except (OSError, ValueError, TypeError):
-            found = Proven()
-        # Of a job of an earlier cluster with the same number: not ours to go on from.
-        return found if found.identity == self._identity else Proven(self._identity)
+        found = _read(self.folder)
+        if found is None or found.identity != identity:
+            # Of a job of an earlier cluster with the same number: not ours to go on from.
+            found = Proven(identity)
+        other = _read(source) if source is not None and not found.place else None
+        if source is not None and other is not None and other.place:
+            found = Proven(identity, str(source / other.place), other.step, found.unstoppable)
+        self.proven = found
 
     def prove(self, path: Path, step: int) -> tuple[float, int]:
         """Keep a copy of a complete checkpoint; returns how long that took, and its bytes.
@@ -100,6 +104,14 @@ class Checkpoints:
             os.fsync(f.fileno())
         new.replace(file)
         self.proven = proven
+
+
+def _read(folder: Path) -> Proven | None:
+    """What a job has noted; None: nothing that can be read."""
+    try:
+        return Proven(**json.loads((folder / "proven.json").read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
 
 
 def _copy(source: Path, target: Path) -> None:

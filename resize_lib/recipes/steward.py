@@ -7,6 +7,7 @@ A start ends in one of these ways:
 |---|---|---|
 | ended well | 0, after WorkDone | done |
 | stopped for a resize, checkpoint proven | 0, after RestartReady | starts it on the new size |
+| stopped as its walltime ends | FAILED, after GaveUp | failed; `dq submit --go-on` goes on |
 | did not stop as the recipe says | LOST | starts it again, from the last checkpoint |
 | died by a signal | 128 + signal | the same |
 | failed | its own | failed; or, right after a resize, back to the old size |
@@ -30,6 +31,7 @@ from resize_lib.server_link import ServerLink, say
 LOST = 75  # EX_TEMPFAIL: start again from the last checkpoint (core/model/protection.py)
 FAILED = 1
 REPORT_S = 1.0  # between remap points at least: what is shorter is one with several iterations
+STOP_S, STOP_SHARE = 5.0, 0.05  # before the end of its walltime, of what is left at the start
 COPY_SHARE = 0.05  # of the time: what copies of checkpoints may take unless it is said how often
 ITERATIONS_MAX = 1_000_000
 
@@ -72,6 +74,10 @@ class Steward:
         self._stamp: Stamp | None = None  # of the checkpoint that is kept
         self._seen: tuple[Stamp, int] | None = None  # of a newer one, and the count at that time
         self._copied_s = self._copy_took_s = 0.0
+        left_s = float(os.environ.get("DQ_RECIPE_LEFT_S", "inf"))
+        patience_s = min(recipe.stop.within_s, max(STOP_S, left_s * STOP_SHARE))
+        self._stop_s = time.monotonic() + left_s - patience_s  # for the end of its walltime
+        self._over = False  # that has come
 
     def run(self) -> int:
         """Until the program, or this start of it, is over; the exit code."""
@@ -121,6 +127,9 @@ class Steward:
                     return self._give_up(why)
                 if moved:
                     self._progress(running, start)
+                if running.asked_s is None and time.monotonic() >= self._stop_s:
+                    self._over = True
+                    self._stop(running, start)
                 if running.is_overdue():
                     running.kill()
                     return self._did_not_stop(
@@ -210,8 +219,10 @@ class Steward:
             self._stop(running, start)
 
     def _stop(self, running: Running, start: Start) -> None:
-        """Ask it to write a checkpoint and to end: what it has written before proves nothing."""
-        self._stamp = stamp_of(start.checkpoint)
+        """Ask it to write a checkpoint and to end: what it has written before proves nothing, if it
+        could be of another moment."""
+        if not self._recipe.checkpoint.only_stopped:
+            self._stamp = stamp_of(start.checkpoint)
         running.ask_to_stop()
 
     def _no_room(self, answer: m.RemapAnswer) -> str:
@@ -286,6 +297,11 @@ class Steward:
 
     def _resize(self) -> int | None:
         """The checkpoint is proven: end for the resize that was answered, or go on here."""
+        if self._over:
+            return self._give_up(
+                f"its walltime ends. Its checkpoint of iteration {self._kept.proven.step} is kept:"
+                f" dq submit --go-on {os.environ['DQ_JOB_ID']} with the same command goes on"
+            )
         answer, self._answer = self._answer, None
         if answer is not None:
             why = self._link.restart_ready(answer.resize_id)

@@ -275,3 +275,21 @@ def test_no_folder_of_an_earlier_job_is_taken_for_its_own(ordered: Live, tmp_pat
     assert job == 1
     resize(ordered, job, 2)
     is_right(ordered, job, folder)
+
+
+def test_at_its_walltime_it_stops_and_another_job_goes_on(ordered: Live, tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    options = ("--walltime", "12s", "-n", 1)
+    job = submitted(ordered, folder, OWN, "--gated", options=options)
+    end = ordered.wait_end(job)
+    assert end["state"] == "failed"
+    assert f"dq submit --go-on {job}" in end["reason"]
+    (folder / "over").touch()
+    next_job = submitted(ordered, folder, OWN, "--gated", options=("--go-on", job))
+    assert ordered.wait_end(next_job)["state"] == "done"
+    (_, first), (_, second) = starts(folder)
+    assert first == 0 < second
+    written = [ordered.dq("logs", each).splitlines() for each in (job, next_job)]
+    *steps, total = [*written[0], *written[1]]
+    assert steps == [f"step {k}" for k in range(1, len(steps) + 1)]
+    assert total == f"total {sum(step * k for step in range(len(steps)) for k in range(12))}"
