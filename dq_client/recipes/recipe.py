@@ -61,12 +61,14 @@ class Checkpoint(Struct, frozen=True, forbid_unknown_fields=True):
     """The file or folder whose change proves a checkpoint.
 
     every         words behind the command with --checkpoint-every: the program writes them itself
+    without       names in the folder, with * and ?, that another number of processes cannot read
     only_stopped  what it writes before it was asked to stop is nothing to go on from
     """
 
     file: str
     every: list[str] = []
     only_stopped: bool = False
+    without: list[str] = []
 
 
 class Edit(Struct, frozen=True, forbid_unknown_fields=True):

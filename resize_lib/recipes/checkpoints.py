@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -64,8 +65,9 @@ class Checkpoints:
             found = Proven(identity, str(source / other.place), other.step, found.unstoppable)
         self.proven = found
 
-    def prove(self, path: Path, step: int) -> tuple[float, int]:
-        """Keep a copy of a complete checkpoint; returns how long that took, and its bytes.
+    def prove(self, path: Path, step: int, without: Sequence[str] = ()) -> tuple[float, int]:
+        """Keep a copy of a complete checkpoint, but for files of these names in a folder; returns
+        how long that took, and its bytes.
 
         Raises:
             OSError: it could not be copied, or changed meanwhile; the last copy stays.
@@ -75,7 +77,7 @@ class Checkpoints:
         self.folder.mkdir(mode=0o700, exist_ok=True)
         copy = self.folder / place
         _remove(copy)
-        _copy(path, copy)
+        _copy(path, copy, without)
         if before is None or stamp_of(path) != before:
             raise OSError(f"{path} changed while it was copied")
         self._note(Proven(self._identity, place, step, self.proven.unstoppable))
@@ -114,9 +116,10 @@ def _read(folder: Path) -> Proven | None:
         return None
 
 
-def _copy(source: Path, target: Path) -> None:
+def _copy(source: Path, target: Path, without: Sequence[str] = ()) -> None:
     if source.is_dir():
-        shutil.copytree(source, target, symlinks=True)
+        left_out = shutil.ignore_patterns(*without)
+        shutil.copytree(source, target, symlinks=True, ignore=left_out)
     else:
         shutil.copy2(source, target)
 

@@ -254,7 +254,9 @@ class Steward:
     def _prove(self, start: Start, step: int) -> str:
         """Keep a copy of the checkpoint; why that failed, empty if it did not."""
         try:
-            took_s, nbytes = self._kept.prove(start.checkpoint, step)
+            took_s, nbytes = self._kept.prove(
+                start.checkpoint, step, self._recipe.checkpoint.without
+            )
         except OSError as e:
             self._link.report(m.CopyMade(step=step, took_s=0.0, nbytes=0, error=str(e)[:4000]))
             return str(e)

@@ -255,7 +255,8 @@ def test_a_folder_is_a_checkpoint_too(tmp_path: Path) -> None:
     assert stamp_of(folder) is None, "an empty one proves nothing"
     (folder / "deep" / "wave").write_text("psi")
     kept = Checkpoints(tmp_path, 1, "1 mine")
-    kept.prove(folder, 3)
+    (folder / "own.wfc1").write_text("of one process")
+    kept.prove(folder, 3, ["*.wfc*"])
     (folder / "left over").touch()
     kept.restore(folder)
     assert [p.name for p in folder.rglob("*") if p.is_file()] == ["wave"]
