@@ -146,8 +146,11 @@ class Running:
 
     def clean(self) -> None:
         """Remove what was made for this start."""
+        made = [*self._start.files]
         if self._start.stop_file is not None:
-            self._start.stop_file.unlink(missing_ok=True)
+            made.append(self._start.stop_file)
+        for path in made:
+            path.unlink(missing_ok=True)
 
 
 def _write(fd: int, data: bytes) -> None:

@@ -7,7 +7,7 @@ A start ends in one of these ways:
 |---|---|---|
 | ended well | 0, after WorkDone | done |
 | stopped for a resize, checkpoint proven | 0, after RestartReady | starts it on the new size |
-| stopped as its walltime ends | FAILED, after GaveUp | failed; `dq submit --go-on` goes on |
+| stopped as its walltime ends | FAILED, after GaveUp | failed; `--go-on` begins there |
 | did not stop as the recipe says | LOST | starts it again, from the last checkpoint |
 | died by a signal | 128 + signal | the same |
 | failed | its own | failed; or, right after a resize, back to the old size |

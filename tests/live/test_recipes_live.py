@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -275,6 +276,22 @@ def test_no_folder_of_an_earlier_job_is_taken_for_its_own(ordered: Live, tmp_pat
     assert job == 1
     resize(ordered, job, 2)
     is_right(ordered, job, folder)
+
+
+def test_a_recipe_is_tried_with_a_program(live: Live, tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(OWN)
+    words = [sys.executable, "-m", "dq_client.cli.main", "recipe", "check", "own.toml", "--json"]
+    program = [sys.executable, str(PROGRAM), "--steps", "200", "--work", "0.1"]
+    found = subprocess.run([*words, "--", *program], cwd=tmp_path, env=live.env,
+                           check=False, capture_output=True, text=True)  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    total = str(sum(step * k for step in range(200) for k in range(12)))
+    answer = json.loads(found.stdout)
+    assert answer["compared"] == [
+        {"what": "total", "plain": total, "resized": total, "equal": True}
+    ]
+    assert len(answer["resizes_s"]) == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["own.toml"], "the folder stays as it is"
 
 
 def test_at_its_walltime_it_stops_and_another_job_goes_on(ordered: Live, tmp_path: Path) -> None:
