@@ -37,7 +37,7 @@ run 250  # steps
 """
 PW = """\
 &CONTROL
-  calculation = 'md', restart_mode = 'from_scratch'
+  calculation = 'relax', restart_mode = 'from_scratch'
   prefix = "h2"
   outdir = './out/'
 /
@@ -145,7 +145,8 @@ def test_an_input_of_quantum_espresso_goes_on(tmp_path: Path) -> None:
     (tmp_path / "h2.in").write_text(PW)
     recipe = recipes.read("quantum-espresso")
     begun = start(recipe, "pw.x", "-in", "h2.in", cwd=tmp_path)
-    assert begun.words[-3:] == ["pw.x", "-in", "h2.in"]
+    assert begun.words[-3:] == ["pw.x", "-in", ".dq-7-h2.in"]
+    assert begun.files[tmp_path / ".dq-7-h2.in"] == PW
     assert begun.stop_file == tmp_path / "h2.EXIT"
     assert begun.checkpoint == tmp_path / "out"
     on = start(recipe, "pw.x", "-in", "h2.in", cwd=tmp_path, goes_on=True)
@@ -153,6 +154,9 @@ def test_an_input_of_quantum_espresso_goes_on(tmp_path: Path) -> None:
     assert text.count("restart_mode") == 1
     assert "restart_mode = 'restart'" in text
     assert "from_scratch" not in text
+    (tmp_path / "md.in").write_text(PW.replace("'relax'", "'md'"))
+    with pytest.raises(UsageError, match="md counts its steps anew at each start"):
+        start(recipe, "pw.x", "-in", "md.in", cwd=tmp_path)
 
 
 # --- the options of dq submit --------------------------------------------------------------------
