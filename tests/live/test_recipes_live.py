@@ -280,7 +280,7 @@ def test_no_folder_of_an_earlier_job_is_taken_for_its_own(ordered: Live, tmp_pat
 
 def test_a_recipe_is_tried_with_a_program(live: Live, tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(OWN)
-    words = [sys.executable, "-m", "dq_client.cli.main", "recipe", "check", "own.toml", "--json"]
+    words = [sys.executable, "-m", "dq_client.cli.main", "recipe", "check", "--json", "own.toml"]
     program = [sys.executable, str(PROGRAM), "--steps", "200", "--work", "0.1"]
     found = subprocess.run([*words, "--", *program], cwd=tmp_path, env=live.env,
                            check=False, capture_output=True, text=True)  # fmt: skip
