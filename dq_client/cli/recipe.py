@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from dq_client import messages as m
-from dq_client import text_files
-from dq_client.cli.output import note, print_json, say
+from dq_client.base import messages as m
+from dq_client.base import text_files
+from dq_client.base.errors import UsageError
+from dq_client.base.recipes import recipe as recipes
 from dq_client.cli.requests import json_option
 from dq_client.cli.script_options import runnable
-from dq_client.errors import UsageError
-from dq_client.recipes import recipe as recipes
+from dq_client.show.output import note, print_json, say
 
 
 @click.group()
@@ -53,7 +53,7 @@ def check(name: str, as_json: bool, program: tuple[str, ...]) -> int:
     where the recipe compares; 1: not equal.
     """
     from dq_client.cli.submit import message_of
-    from dq_client.recipes.trial import Trial
+    from dq_client.verify.recipe_trial import Trial
 
     program = program[program[0] == "--" :]  # what stands behind an argument keeps it
     if not program:

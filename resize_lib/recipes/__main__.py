@@ -11,10 +11,10 @@ import socket
 import sys
 from pathlib import Path
 
-from dq_client.errors import DQError
-from dq_client.recipes import recipe as recipes
-from dq_client.recipes.command import start_of
-from dq_client.recipes.recipe import Recipe
+from dq_client.base.errors import DQError
+from dq_client.base.recipes import recipe as recipes
+from dq_client.base.recipes.command import start_of
+from dq_client.base.recipes.recipe import Recipe
 from resize_lib.recipes.checkpoints import Checkpoints
 from resize_lib.recipes.running import environment
 from resize_lib.recipes.steward import Steward, facts

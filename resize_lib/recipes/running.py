@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from dq_client.recipes.command import Start
-from dq_client.recipes.recipe import ERRORS, OUTPUT, Recipe
+from dq_client.base.recipes.command import Start
+from dq_client.base.recipes.recipe import ERRORS, OUTPUT, Recipe
 from resize_lib.recipes.progress import Counter, Lines, Tail
 
 LOOK_S = 0.05

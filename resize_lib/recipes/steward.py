@@ -20,10 +20,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from dq_client import messages as m
-from dq_client.errors import UsageError
-from dq_client.recipes.command import Facts, Start, start_of
-from dq_client.recipes.recipe import Recipe
+from dq_client.base import messages as m
+from dq_client.base.errors import UsageError
+from dq_client.base.recipes.command import Facts, Start, start_of
+from dq_client.base.recipes.recipe import Recipe
 from resize_lib.recipes.checkpoints import Checkpoints, Stamp, stamp_of
 from resize_lib.recipes.running import Running
 from resize_lib.server_link import ServerLink, say

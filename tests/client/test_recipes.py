@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dq_client.base.errors import UsageError
+from dq_client.base.recipes import recipe as recipes
+from dq_client.base.recipes.command import Facts, Start, start_of
+from dq_client.base.recipes.recipe import Comparison, Recipe
 from dq_client.cli.submit import message_of
-from dq_client.errors import UsageError
-from dq_client.recipes import recipe as recipes
-from dq_client.recipes.command import Facts, Start, start_of
-from dq_client.recipes.recipe import Comparison, Recipe
-from dq_client.recipes.trial import are_equal, figure
+from dq_client.verify.recipe_trial import are_equal, figure
 from resize_lib.recipes.checkpoints import Checkpoints, stamp_of
 from resize_lib.recipes.progress import Counter, Lines, Tail
 
