@@ -362,7 +362,6 @@ def _put_back(turn: Turn) -> None:
     for job, limit in leaving:
         job.move(JobState.WAITING)
         turn.withdraw(job)
-        state.changes += 1
         if not QuotaHeld.of(job).held:  # an array may have tried to let it in again
             _hold(state, job, limit)
 
@@ -387,7 +386,6 @@ def _let_in(turn: Turn, quotas: Quotas) -> None:
             continue
         if turn.let_in(job, by=quotas):
             book.add(job)
-            state.changes += 1  # policies that remember their last pass have not seen it
 
 
 def _explain(turn: Turn, job: Job) -> list[Reason]:

@@ -3,7 +3,7 @@
 If the ranks are those of a granted expansion (Launching.SPAWN), all that is kept here is what they
 run: an order that gets lost is given again. Otherwise the program is told at once: it gets idle
 processors, or a refusal with the reason. Granted are only processors that nobody was promised and
-that no planned start of a waiting job needs (planning.py), and only to jobs whose size the
+that no planned start of a waiting job needs (planning/), and only to jobs whose size the
 scheduler does not change meanwhile. The job holds them beside its allocation (`Job.spawned`) until
 the spawned world has ended, or the job has.
 """
@@ -28,7 +28,8 @@ from dq_server.core.model.records import Record
 from dq_server.core.model.requests import Asked
 from dq_server.core.model.state import State
 from dq_server.core.model.worlds import Worlds
-from dq_server.core.planning import first_delayed, free
+from dq_server.core.planning import free
+from dq_server.core.planning.delays import first_delayed
 from dq_server.core.turn import Turn
 
 ANSWERS_KEPT = 1000  # for repeats, which come within seconds

@@ -58,7 +58,6 @@ class State:
     next_resize: int = 1
     next_instance: int = 1  # no job's next start has a smaller number
     paused: str = ""  # why nothing is granted at the moment; empty: grants go on
-    changes: int = 0  # events that may have changed more than the end of the queue
     reordered: int = 0  # times that a job entered the queue elsewhere than at its end
     ordered: Callable[[State, float], Iterable[Job]] = submission_order  # the order policy's
     options: Callable[[Any], Any] = defaults  # the configuration's `of`: the options of a feature
