@@ -33,7 +33,8 @@ class ConservativeStart(StartPolicy):
         self._moldable = config.moldable
         self._in_order = config.order == "fcfs"
         self.promised: dict[int, float] = {}  # see State.promised, where the scheduler keeps it
-        self._taken = StepFunction()  # by running and promised jobs, as of the last pass
+        # As of the last pass: taken by running and promised jobs, and of how many.
+        self._taken, self._capacity = StepFunction(), -1.0
 
     def choose(
         self, state: State, queue: Iterable[Job], config: SchedulerConfig, now: float
@@ -45,7 +46,7 @@ class ConservativeStart(StartPolicy):
         if room is None:  # the plan is broken
             self.promised.clear()
             room = Timeline(state, now)
-        elif not self._in_order or room.taken != self._seen_from(now):
+        elif not self._in_order or self._changed(room, now):
             # In submission order compressing again what did not change moves nobody, so the last
             # pass is only remembered to save time. In another order the queue itself may have
             # changed, and a server that was restarted, which remembers nothing, must agree.
@@ -53,7 +54,7 @@ class ConservativeStart(StartPolicy):
         fresh = [job for job in line if job.id not in self.promised]
         made = {promise.job.id: promise for promise in promises(fresh, room, now, depth=INF)}
         self.promised |= {job_id: promise.start_s for job_id, promise in made.items()}
-        self._taken = room.taken
+        self._taken, self._capacity = room.taken, room.capacity
         if self._moldable:
             made |= self._adapted(state, room, line, now)
         kept: list[Promise] = []
@@ -75,11 +76,11 @@ class ConservativeStart(StartPolicy):
             room.keep(job, start_s)
         return room if room.taken.max(now, INF) <= room.capacity else None
 
-    def _seen_from(self, now: float) -> StepFunction:
-        """The last pass's view of the time from `now` on."""
+    def _changed(self, room: Timeline, now: float) -> bool:
+        """Whether there is other room than the last pass expected for the time from `now` on."""
         if now > self._taken.origin_s:
             self._taken.forget_before(now)
-        return self._taken
+        return room.capacity != self._capacity or room.taken != self._taken
 
     def _compress(self, room: Timeline, line: list[Job], now: float) -> None:
         """Move promises forward, in the order of the line, until none moves."""
