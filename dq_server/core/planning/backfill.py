@@ -14,7 +14,8 @@ One for which there is none is promised the earliest start that breaks no earlie
 What room there is, a `Room` knows: shadow.py beside one promise, timeline.py beside any number.
 
 Choices where the text is silent. A job that can never start as far as anybody knows (it is larger
-than what is up, or what it waits for has no planned end) is promised nothing and holds up nobody.
+than what is up, or what it waits for has no planned end) is promised nothing and holds up nobody;
+one that is larger than what is up leaves its promise to the next.
 Promises are for the size that a job prefers; with moldable start, one that would have to wait
 starts now on the largest smaller size that breaks no promise.
 
@@ -48,18 +49,19 @@ class Promise:
 class Room(Protocol):
     """Processors that are neither held nor promised, from now on.
 
-    idle      that are idle now and not taken by `start`
-    capacity  a larger job can never start as far as anybody knows
+    idle  that are idle now and not taken by `start`
     """
 
     idle: int
-    capacity: float
 
     def start(self, job: Job) -> Configuration | None:
         """On what the job can start now without breaking a promise, taken; None: it cannot."""
 
-    def promise(self, job: Job, after_s: float) -> float:
-        """The earliest start that breaks no promise, its processors taken; +inf: none."""
+    def promise(self, job: Job, after_s: float) -> float | None:
+        """The earliest start that breaks no promise, its processors taken.
+
+        +inf: what it waits for has no planned end; None: it is larger than all that is up.
+        """
 
     def passing(self, jobs: Iterator[Job]) -> Iterable[Job]:
         """Those of the waiting `jobs`, in order, that may find room once no promise is made."""
@@ -103,11 +105,12 @@ def promises(
         if not depth:
             return made
         start_s = room.promise(job, floor_s)
-        made.append(Promise(job, start_s, job.preferred))
-        if job.preferred.size <= room.capacity:
-            later += 1
-            if drain_priority is not None and job.spec.priority >= drain_priority:
-                floor_s = start_s
+        made.append(Promise(job, INF if start_s is None else start_s, job.preferred))
+        if start_s is None:
+            continue
+        later += 1
+        if drain_priority is not None and job.spec.priority >= drain_priority:
+            floor_s = start_s
         if later >= depth or floor_s == INF:
             break
     if backfill and floor_s == now:

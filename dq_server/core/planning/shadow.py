@@ -11,8 +11,7 @@ Choices where the text is silent: the head job waits for the fewest processors t
 all jobs planned to end exactly at the shadow time count for the extra processors; processors that
 are being vacated are back at any moment, hence now, and so are those of a job that runs longer than
 planned; if the ends that matter are not known the shadow time is +inf and only extra processors can
-be used, so that a stream of short jobs cannot starve the head job; a head job that the cluster
-cannot hold (nodes are lost) holds up nobody.
+be used, so that a stream of short jobs cannot starve the head job.
 
 Beside promises of features a `Timeline` answers the same questions; this is its short form for who
 promises nothing else, and looks at no more ends than the head needs (benchmarks/simulator.py).
@@ -28,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from dq_server.core.model.fitting import adapts, fitting, smallest_start
 from dq_server.core.model.jobs import Job
-from dq_server.core.model.pool import arrivals
+from dq_server.core.model.pool import arrivals, prospect
 from dq_server.core.model.sizes import Configuration, largest_at_most
 from dq_server.core.model.state import State
 
@@ -55,8 +54,6 @@ class Shadow:
 
     `index`: of the queue, which is in submission order; None: each waiting job is looked at.
     """
-
-    capacity = INF
 
     def __init__(
         self,
@@ -88,16 +85,18 @@ class Shadow:
             self._started.append((end_s, job.id, size))
         return configuration
 
-    def promise(self, job: Job, after_s: float) -> float:  # noqa: ARG002 - from now on
-        """See Room; it is asked once."""
+    def promise(self, job: Job, after_s: float) -> float | None:  # noqa: ARG002 - from now on
+        """See Room; one job is promised a start."""
+        state, now, ends = self._state, self._now, self._state.ends
+        needed = smallest_start(job, self._moldable)
+        if needed > prospect(state):
+            return None
         if not self.idle:
             return INF  # nobody can use what the job would leave
-        state, now, ends = self._state, self._now, self._state.ends
         if self._started:
             ends = ends.copy()
             for end in self._started:
                 insort(ends, end)
-        needed = smallest_start(job, self._moldable)
         self._held = held = reserve(state, ends, self.idle, needed, now)
         self._end_by_s = held.end_by(now)
         return max(held.shadow_time_s, nextafter(now, INF))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from math import nextafter
 
-from dq_server.core.model.fitting import ADAPTABLE, smallest_start
+from dq_server.core.model.fitting import adapts, smallest_start
 from dq_server.core.model.jobs import Job
 from dq_server.core.model.placing import room
 from dq_server.core.model.pool import arrivals, prospect
@@ -114,7 +114,7 @@ class Timeline:
             free, end_s = self._free(job, found.size)
             if found.size <= free:
                 break
-            if not self._moldable or spec.kind not in ADAPTABLE:
+            if not adapts(job, self._moldable):
                 return None
             smaller = largest_at_most(spec.configurations, min(free, found.size - 1))
             if smaller is None:
@@ -131,8 +131,10 @@ class Timeline:
         most = self.taken.max(self._now, max(end_s, nextafter(self._now, INF)))
         return int(self.capacity - most), end_s
 
-    def promise(self, job: Job, after_s: float) -> float:
+    def promise(self, job: Job, after_s: float) -> float | None:
         """See Room."""
+        if job.preferred.size > self.capacity:
+            return None
         size, planned_s = job.preferred.size, job.spec.planned_on_s(job.preferred.size)
         duration_s = INF if planned_s is None else planned_s
         start_s = self.taken.earliest_window(self.capacity - size, duration_s, after_s)

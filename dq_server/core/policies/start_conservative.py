@@ -93,8 +93,9 @@ class ConservativeStart(StartPolicy):
                 if before_s <= now:
                     continue
                 room.keep(job, before_s, -1)
-                start_s = self.promised[job.id] = room.promise(job, now)
-                moved = moved or start_s < before_s
+                start_s = room.promise(job, now)
+                self.promised[job.id] = INF if start_s is None else start_s
+                moved = moved or self.promised[job.id] < before_s
 
     def _adapted(
         self, state: State, room: Timeline, line: list[Job], now: float
