@@ -106,6 +106,7 @@ class State:
         later = list(takewhile(lambda j: j > job.id, reversed(queue)))
         self.reordered += bool(later)
         queue[job.id] = job
+        self.touch(job)
         for other in reversed(later):
             queue.move_to_end(other)
 
@@ -173,7 +174,7 @@ class State:
         unasked = None
         for name, derived in self.derived.items():
             derived.touched.add(job.id)
-            if len(derived.touched) > TOUCHED_MAX + len(self.active):
+            if len(derived.touched) > TOUCHED_MAX + len(self.active) + len(self.queue):
                 unasked = name
         if unasked is not None:  # another one, if there is, at its next touch
             del self.derived[unasked]

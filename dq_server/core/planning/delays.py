@@ -40,8 +40,9 @@ class Delays:
         drain_priority = self._config.drain_priority
         room = Timeline(self._state, self._now, moldable=self._config.moldable, taken=taken)
         line = in_line(queue, drain_priority)
-        how = {"drain_priority": drain_priority, "backfill": False}
-        return promises(line, room, self._now, depth=depth, **how)
+        return promises(
+            line, room, self._now, depth=depth, drain_priority=drain_priority, backfill=False
+        )
 
     def plan(self) -> tuple[list[Promise], StepFunction]:
         """How the waiting jobs start if nothing more is granted, and what is taken then."""
