@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import resize_lib
-from dq_client import messages as m
+from dq_client.base import messages as m
 from resize_lib import resize
 from resize_lib.server_link import ServerLink
 from resize_lib.state.carry import Carry

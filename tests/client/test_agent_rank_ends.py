@@ -12,8 +12,8 @@ import pytest
 import zmq
 
 from dq_client.base import messages as m
-from dq_client.node.agent.holdings import Record
-from dq_client.node.agent.kept import KEEPER_LOST, KILLED
+from dq_client.node.agent.holdings import HoldingRecord
+from dq_client.node.agent.local_start import KEEPER_LOST, KILLED
 from dq_client.node.agent.reports import Reports
 from tests.client.keepers_played import PID, Line, Played, Starter, end, order, world
 
@@ -229,7 +229,7 @@ def test_the_next_agent_reads_what_a_keeper_that_is_gone_has_written(played: Pla
 
 
 def test_what_is_no_job_of_ranks_is_left_to_others(played: Played) -> None:
-    record = Record(2, 1)
+    record = HoldingRecord(2, 1)
     held = played.context.holdings.make(record)
     (held.folder / "claim").touch()
     _, own = played.agent()

@@ -58,7 +58,7 @@ def copy_of_reader(home: Home) -> None:
 def take_up_ranks(home: Home) -> None:
     folder = home.agent("a") / "holdings"
     if not os.path.lexists(folder / "1.1/record.json"):
-        record = holdings.Record(1, 1, ranks=True)
+        record = holdings.HoldingRecord(1, 1, ranks=True)
         write_private(folder / "1.1/record.json", msgspec.json.encode(record).decode())
     for held in holdings.Holdings(folder, Owner(home.root, "a")).trees.values():
         held.find(), held.exit_code(), held.last_state(), held.sweep()

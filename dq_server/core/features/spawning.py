@@ -3,7 +3,7 @@
 If the ranks are those of a granted expansion (Launching.SPAWN), all that is kept here is what they
 run: an order that gets lost is given again. Otherwise the program is told at once: it gets idle
 processors, or a refusal with the reason. Granted are only processors that nobody was promised and
-that no planned start of a waiting job needs (planning.py), and only to jobs whose size the
+that no planned start of a waiting job needs (planning/), and only to jobs whose size the
 scheduler does not change meanwhile. Processors of ranks that the job has spawned before, and that
 are about to be given back, count, too: the answer waits for them, OWN_END_WITHIN_S at most. The job
 holds what it was granted beside its allocation (`Job.spawned`) until the spawned world has ended,
@@ -30,7 +30,8 @@ from dq_server.core.model.records import Record
 from dq_server.core.model.requests import Asked
 from dq_server.core.model.state import State
 from dq_server.core.model.worlds import Worlds
-from dq_server.core.planning import first_delayed, free
+from dq_server.core.planning import free
+from dq_server.core.planning.delays import first_delayed
 from dq_server.core.turn import Turn
 
 OWN_END_WITHIN_S = 10.0  # ranks of a world that a program has told to end are gone by then

@@ -2,7 +2,7 @@
 
 Source: see sharing.py. After the jobs that fit in queue order come those for which others gave
 processors away, as `hand_on` says, then the rest: EASY backfilling against the first job that
-cannot be served (shadow.py), on processors that are kept for nobody. Beside reservations or
+cannot be served (planning/shadow.py), on processors that are kept for nobody. Beside reservations or
 profiles known in advance jobs start by a plan of depth 1, as under EASY.
 
 With `hand_on = "pool"` nothing is kept, and EASY protects the first job that waits.
@@ -18,10 +18,11 @@ from dq_server.core.model.jobs import Job
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.state import State
+from dq_server.core.planning import backfill
+from dq_server.core.planning.shadow import INF, Reservation, reserve
+from dq_server.core.planning.timeline import Timeline
 from dq_server.core.policies.base import Start, StartPolicy
-from dq_server.core.policies.shadow import Reservation, reserve
 from dq_server.core.policies.sharing import Plan, SharingOptions, in_line, plan, smallest, starting
-from dq_server.core.policies.start_reservations import start_by_plan
 
 declare(sharing_served="on {size} of {idle} idle processors, for which running jobs made room")
 
@@ -37,7 +38,9 @@ class SharingStart(StartPolicy):
     ) -> list[Start]:
         """See StartPolicy."""
         if state.has_promises:
-            return start_by_plan(state, queue, now, depth=1, moldable=True)
+            room = Timeline(state, now, moldable=True)
+            made = backfill.promises(backfill.in_line(queue, None), room, now, depth=1)
+            return backfill.due(made, state.idle, now)
         starts, idle = list[Start](), state.idle
         jobs = iter(queue)
         for job in jobs:
@@ -68,7 +71,7 @@ class SharingStart(StartPolicy):
         free = max(0, idle - kept)
         if head is None or not free:
             return starts
-        held = reserve(state, starts[: len(ahead)], free, smallest(head).size, now)
+        held = reserve(state, _ends(state, ahead, now), free, smallest(head).size, now)
         served = {s.job.id for s in made.served} if kept or head is made.blocked else set()
         for job in waiting:
             if not free:
@@ -119,3 +122,13 @@ class SharingStart(StartPolicy):
             return None
         held.extra_nodes -= extra.size
         return extra, "the head job leaves them unused"
+
+
+def _ends(state: State, starts: Iterable[Start], now: float) -> list[tuple[float, int, int]]:
+    """The planned ends of the jobs that run, with those that start now."""
+    ends = list(state.ends)
+    for start in starts:
+        size = start.configuration.size
+        planned_s = start.job.spec.planned_on_s(size)
+        ends.append((INF if planned_s is None else now + planned_s, start.job.id, size))
+    return sorted(ends)
