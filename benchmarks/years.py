@@ -34,7 +34,7 @@ def without_seals() -> Iterator[None]:
     """A journal as it was: no checksums, no note."""
     with (
         mock.patch.object(checksums, "chained", lambda *_: checksums.START),
-        mock.patch.object(checksums.Note, "committed", lambda *_, **__: None),
+        mock.patch.object(checksums.ChecksumFile, "committed", lambda *_, **__: None),
     ):
         yield
 

@@ -38,8 +38,8 @@ from dq_client.base.home import Home
 from dq_client.base.states import ENDED
 from dq_client.deploy import local as bringup
 from dq_client.deploy import shutdown
+from dq_client.show.feed.cursor import FeedCursor
 from dq_client.show.feed.one_job import WAIT_S, looks
-from dq_client.show.feed.place import Place
 from dq_client.show.views import FollowedJob, JobInfo, JobRow, NodeRow, Stay, Why
 
 Plain = dict[str, Any]
@@ -194,7 +194,7 @@ class Cluster:
         polls nothing.
         """
         with _connected(self._home) as connection:
-            place = Place()
+            place = FeedCursor()
             while True:
                 told = place.look(connection, wait_s=FOLLOW_S, within_s=ANSWER_WITHIN_S)
                 yield told["jobs"], [_event(found) for found in told["decisions"]]

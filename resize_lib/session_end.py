@@ -53,7 +53,7 @@ def mark_presence() -> Mark:
     else:
         from dq_client.base import presence  # only under mpiexec
 
-        mark = presence.Mark()
+        mark = presence.RankMark()
     atexit.register(mark.remove)
     # MPI_Finalize deletes the attributes of COMM_SELF first (MPI-4.1, 11.2.4).
     key = MPI.Comm.Create_keyval(delete_fn=lambda *_: mark.remove())

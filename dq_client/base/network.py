@@ -58,7 +58,7 @@ class Network(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LocalAddress:
     """An address of this machine and the interface that has it."""
 
     interface: str
@@ -66,7 +66,7 @@ class Place:
     network: ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
-def places() -> list[Place]:
+def places() -> list[LocalAddress]:
     """All addresses of this machine by which others may reach it, and loopback's."""
     found = []
     for interface, addresses in psutil.net_if_addrs().items():
@@ -81,11 +81,13 @@ def places() -> list[Place]:
                     continue
                 bits = int(ipaddress.ip_address(entry.netmask or "")).bit_count()
                 network = ipaddress.ip_network(f"{address}/{bits}", strict=False)
-                found.append(Place(interface, address, network))
+                found.append(LocalAddress(interface, address, network))
     return found
 
 
-def find(wanted: str, towards: IP | None = None, known: Iterable[Place] | None = None) -> Place:
+def find(
+    wanted: str, towards: IP | None = None, known: Iterable[LocalAddress] | None = None
+) -> LocalAddress:
     """The place that `[network] interface` means on this machine; UsageError if there is none.
 
     `towards`: the server's address; what is found must be able to speak to it.
@@ -113,13 +115,13 @@ def find(wanted: str, towards: IP | None = None, known: Iterable[Place] | None =
     raise UsageError(f"no interface {wanted} here: this machine has {described(here)}")
 
 
-def described(here: Iterable[Place]) -> str:
+def described(here: Iterable[LocalAddress]) -> str:
     """Interfaces with their addresses, for people."""
     names = [f"{p.interface} ({p.address})" for p in here if not p.address.is_loopback]
     return ", ".join(names) or "no network"
 
 
-def _leading_to(address: IP, here: list[Place]) -> Place:
+def _leading_to(address: IP, here: list[LocalAddress]) -> LocalAddress:
     """The place by which this machine reaches an address."""
     source = source_towards(str(address))
     for place in here:
@@ -139,7 +141,7 @@ def source_towards(host: str) -> str | None:
         return None
 
 
-def server_place(network: Network, hosts: Iterable[str]) -> Place:
+def server_place(network: Network, hosts: Iterable[str]) -> LocalAddress:
     """Where the server of a cluster of these hosts listens, on this machine."""
     if network.interface:
         return find(network.interface)
@@ -178,7 +180,7 @@ def free_port(network: Network, address: IP) -> int:
     raise UsageError(f"[network] ports = {network.ports!r}: none is free on {address}")
 
 
-def rank_settings(network: Network, place: Place) -> dict[str, str]:
+def rank_settings(network: Network, place: LocalAddress) -> dict[str, str]:
     """What the ranks on this machine find in their environment, for MPI's data."""
     settings = {
         "UCX_NET_DEVICES": network.ucx_devices or place.interface,

@@ -29,7 +29,7 @@ def folder_of(home: Home, agent: str) -> Path:
     return home.agent(agent) / "ranks"
 
 
-class Mark:
+class RankMark:
     """This process's mark. Nothing happens outside of DQ, or where no file can be written."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:

@@ -21,7 +21,7 @@ from dq_client.deploy import local
 from dq_client.show.output import note, say
 
 if TYPE_CHECKING:
-    from dq_client.deploy.standby import Kept
+    from dq_client.deploy.standby import StandbyRecord
 
 PATIENCE_S = 300.0  # until a copy is whole: it may be large
 TOLD_AFTER_S = 2.0
@@ -91,7 +91,9 @@ def standby(
     always = sync or (before is not None and before.sync)
     kept.keep(
         home,
-        kept.Kept(introduction=told, name=called, address=own, sync=always, as_root=as_root),
+        kept.StandbyRecord(
+            introduction=told, name=called, address=own, sync=always, as_root=as_root
+        ),
     )
     program = ["-m", "dq_server.live.standby.program"]
     if not detach:
@@ -107,7 +109,7 @@ def standby(
     note(f"the standby {called} (pid {process.pid}) has a whole copy; it would serve at {own}")
 
 
-def _take_over(home: Home, kept: Kept | None) -> None:
+def _take_over(home: Home, kept: StandbyRecord | None) -> None:
     if kept is None:
         raise UsageError(f"{home.root} is no standby's: there is nothing to take over with")
     info = local.start_server(home, ["--take-over", "--address", kept.address])

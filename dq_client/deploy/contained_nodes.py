@@ -55,7 +55,7 @@ def main() -> int:
     """0 once every node has its link; 1, with a line, if one cannot be made."""
     home = Home.default()
     wanted = msgspec.json.decode(sys.stdin.buffer.read(), type=Fleet)
-    net = network.Network(contained.tag_of(home), wanted.rate_mbit)
+    net = network.EmulatedNetwork(contained.tag_of(home), wanted.rate_mbit)
     (home.log).mkdir(mode=0o700, exist_ok=True)
     waiting: list[WaitingNode] = []
     try:
@@ -80,7 +80,7 @@ def start_again(home: Home, fleet: Fleet, name: str) -> int:
     DQError if it cannot be made.
     """
     net, index = (
-        network.Network(contained.tag_of(home), fleet.rate_mbit),
+        network.EmulatedNetwork(contained.tag_of(home), fleet.rate_mbit),
         list(fleet.agents).index(name),
     )
     (node,) = fleet.agents[name]
@@ -99,7 +99,7 @@ def start_again(home: Home, fleet: Fleet, name: str) -> int:
 
 
 def _fork_node(
-    home: Home, wanted: Fleet, net: network.Network, index: int, node: NodeInfo
+    home: Home, wanted: Fleet, net: network.EmulatedNetwork, index: int, node: NodeInfo
 ) -> WaitingNode:
     """Start a node's first process; it waits for a byte from the pipe `go`."""
     told, tell = os.pipe()
@@ -129,7 +129,7 @@ def _fork_node(
 
 
 def _run_node(
-    home: Home, wanted: Fleet, net: network.Network, index: int, node: NodeInfo, waits: int
+    home: Home, wanted: Fleet, net: network.EmulatedNetwork, index: int, node: NodeInfo, waits: int
 ) -> int:
     """The node's first process: wait for the link, set up, serve."""
     with (home.log / f"agent-{node.name}.err").open("ab") as err:

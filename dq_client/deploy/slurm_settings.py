@@ -120,7 +120,7 @@ def left_s(text: str) -> float | None:
     return seconds + int(found["days"] or 0) * DAY_S
 
 
-class Noted(msgspec.Struct, frozen=True):
+class SlurmRecord(msgspec.Struct, frozen=True):
     """What a home notes of its cluster, for its servers and for `dq down`.
 
     cluster    tells its holders from those of others: part of their names in Slurm
@@ -142,16 +142,16 @@ class Noted(msgspec.Struct, frozen=True):
         return Path(self.slurm.folder or home.root, "slurm", self.cluster)
 
 
-def note(home: Home, noted: Noted) -> None:
+def note(home: Home, noted: SlurmRecord) -> None:
     """Keep it for the home's servers."""
     write_private(home.root / NOTE, msgspec.json.encode(noted).decode())
 
 
-def noted(home: Home) -> Noted | None:
+def noted(home: Home) -> SlurmRecord | None:
     """What this home's cluster has of Slurm; None: it is another cluster. UsageError if damaged."""
     path = home.root / NOTE
     try:
-        return struct_of(path, Noted, "remove it, and start again with dq up --cluster FILE")
+        return struct_of(path, SlurmRecord, "remove it, and start again with dq up --cluster FILE")
     except FileNotFoundError:
         return None
 

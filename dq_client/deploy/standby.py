@@ -25,7 +25,7 @@ class Introduction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     standby_secret: str
 
 
-class Kept(msgspec.Struct, frozen=True):
+class StandbyRecord(msgspec.Struct, frozen=True):
     """For the standby's next start."""
 
     introduction: Introduction
@@ -68,15 +68,17 @@ def runs(home: Home) -> dict[str, Any]:
         return {}
 
 
-def keep(home: Home, kept: Kept) -> None:
+def keep(home: Home, kept: StandbyRecord) -> None:
     """For the next start."""
     write_private(home.standby_file, msgspec.json.encode(kept).decode())
 
 
-def kept(home: Home) -> Kept | None:
+def kept(home: Home) -> StandbyRecord | None:
     """What was kept; None: this home is no standby's. UsageError if it cannot be read."""
     try:
-        return struct_of(home.standby_file, Kept, "start the standby again in another DQ_HOME")
+        return struct_of(
+            home.standby_file, StandbyRecord, "start the standby again in another DQ_HOME"
+        )
     except FileNotFoundError:
         return None
 

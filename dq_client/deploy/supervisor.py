@@ -41,7 +41,7 @@ LOOK_S = 0.05  # for the server, while agents wait for it
 
 
 @dataclass(slots=True)
-class Watched:
+class WatchedAgent:
     """One agent: its process now, or when it is to be started."""
 
     pid: int = 0
@@ -57,7 +57,7 @@ class Supervisor:
 
     home: Home
     start: Callable[[str], int]
-    agents: dict[str, Watched]
+    agents: dict[str, WatchedAgent]
     wake: socket.socket
     stopped: bool = False
     begins: bool = True  # agents are started that were not there before, too
@@ -140,7 +140,7 @@ class Supervisor:
         """Who ends in order removes it."""
         return (self.home.agent(name) / "agent.json").exists()
 
-    def _restart(self, name: str, agent: Watched) -> None:
+    def _restart(self, name: str, agent: WatchedAgent) -> None:
         now = time.monotonic()
         agent.quick_ends = agent.quick_ends + 1 if now - agent.began_s < LIVED_S else 0
         pause_s = PAUSE_S * 2 ** (agent.quick_ends - 1) if agent.quick_ends else 0.0
@@ -196,7 +196,7 @@ def main() -> int:
     wakes, wake = socket.socketpair()
     for end in (wake, wakes):
         end.setblocking(False)
-    agents = {name: Watched() for name in fleet.agents}
+    agents = {name: WatchedAgent() for name in fleet.agents}
     begins = "--again" not in sys.argv[1:]
     server = ServerWatch(home, local.start_server_again, say)
     supervisor = Supervisor(

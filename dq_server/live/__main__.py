@@ -28,7 +28,7 @@ from dq_client.deploy import slurm_settings
 from dq_client.node import local_agents
 from dq_server.core.model.ends import NodeOptions
 from dq_server.core.model.errors import SchedulerError
-from dq_server.live.configuration import Engine, read_config
+from dq_server.live.configuration import EngineSettings, read_config
 from dq_server.live.engines.link import EngineLink
 from dq_server.live.loop import Front
 from dq_server.live.standby import take_over
@@ -98,7 +98,7 @@ def serve(home: Home, options: argparse.Namespace) -> int:
     file, required = options.config or home.root / "config.toml", options.config is not None
     noted = slurm_settings.noted(home)
     slurm = None if noted is None or noted.allocated else noted
-    pool = None if slurm is None else Engine(slurm.pool, slurm.where)
+    pool = None if slurm is None else EngineSettings(slurm.pool, slurm.where)
     config = read_config(file, required, options.launcher, pool)
     home.log.mkdir(mode=0o700, exist_ok=True)
     logging.basicConfig(
@@ -190,7 +190,7 @@ def _begin_again(address: str, least_epoch: int) -> None:
     os.execv(sys.executable, [sys.executable, "-m", "dq_server.live", *words])  # noqa: S606
 
 
-def _slurm(home: Home, slurm: slurm_settings.Noted) -> EngineLink:
+def _slurm(home: Home, slurm: slurm_settings.SlurmRecord) -> EngineLink:
     """Slurm as the engine of the pool; most servers have none, and start sooner without it."""
     from dq_server.live.engines.driver import Thread
     from dq_server.live.engines.slurm import SlurmEngine
@@ -198,7 +198,7 @@ def _slurm(home: Home, slurm: slurm_settings.Noted) -> EngineLink:
     return EngineLink(Thread(SlurmEngine(home, slurm, sys.executable)))
 
 
-def _hand_over(home: Home, slurm: slurm_settings.Noted, info: dict[str, Any]) -> None:
+def _hand_over(home: Home, slurm: slurm_settings.SlurmRecord, info: dict[str, Any]) -> None:
     """Put what nodes need to report where they can read it."""
     path = slurm.folder(home) / "credentials"
     try:

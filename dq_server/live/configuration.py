@@ -39,7 +39,7 @@ USUAL: dict[str, Any] = {"farewells": True, "sweet_spot": "tracked"}
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class EngineSettings:
     """What a cluster file says of its pool. `where`: the file."""
 
     pool: dict[str, Any]
@@ -50,7 +50,7 @@ def read_config(
     path: Path,
     required: bool,
     launcher: str | None = None,
-    engine: Engine | None = None,
+    engine: EngineSettings | None = None,
 ) -> SchedulerConfig:
     """Read and check; UsageError with one line saying what is wrong where.
 
@@ -67,7 +67,7 @@ def parse_config(
     data: dict[str, Any],
     where: str,
     launcher: str | None = None,
-    engine: Engine | None = None,
+    engine: EngineSettings | None = None,
 ) -> SchedulerConfig:
     """A configuration from parsed TOML. The jobs of a server have sessions, so `farewells`."""
     launch = _launch(data.get("launch", {}), where)

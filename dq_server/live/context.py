@@ -26,7 +26,7 @@ from dq_server.live.agents.registry import AgentLink, Agents
 from dq_server.live.standby.leader import Pairing
 from dq_server.live.store.interface import Store
 from dq_server.live.store.read_only import Stall
-from dq_server.live.translate import Places
+from dq_server.live.translate import ProcessorNames
 from dq_server.live.views.feed import Feed
 
 LOG_QUERIES_MAX = 1000
@@ -72,14 +72,14 @@ class Desk:
     rank_reports: RankReports = field(default_factory=RankReports)
     # The state, and what is worked out from it: made again by `use` whenever the state is.
     scheduler: Scheduler = field(init=False)
-    places: Places = field(init=False)
+    places: ProcessorNames = field(init=False)
     job_nodes: JobNodes = field(init=False)
 
     def use(self, scheduler: Scheduler) -> None:
         """Work on this state from now on."""
         self.scheduler = scheduler
         self.job_nodes = JobNodes(scheduler.state)
-        self.places = Places(scheduler.state.processors)
+        self.places = ProcessorNames(scheduler.state.processors)
         for link in self.agents.by_name.values():
             self.places.learn(link.nodes)
 

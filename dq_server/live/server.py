@@ -45,7 +45,7 @@ from dq_server.live.store.read_only import Stall
 from dq_server.live.store.recovery import recovered
 from dq_server.live.store.snapshot_policy import SnapshotPolicy
 from dq_server.live.views import tables
-from dq_server.live.views.feed import Feed, Sources
+from dq_server.live.views.feed import Feed, FeedSources
 
 log = logging.getLogger("dq.server")
 complaints = RateLimitedLog(log)
@@ -131,7 +131,7 @@ class Server:
         )
         self.stall = Stall(journal, self.rebuild, monotonic, lambda: self.pairing.bar)
         self.feed = Feed(
-            Sources(
+            FeedSources(
                 entries=journal.entries,
                 monotonic=monotonic,
                 epoch=self.epoch,

@@ -390,7 +390,7 @@ def remap_answer(
     )
 
 
-class Places:
+class ProcessorNames:
     """Processors of the core as places that MPI and people know."""
 
     def __init__(self, processors: Processors) -> None:

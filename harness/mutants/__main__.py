@@ -77,7 +77,7 @@ GROUPS = {
     ),
     "agent": Group(
         (
-            *(f"dq_client/node/agent/{name}.py" for name in ("own_ranks", "kept", "copies")),
+            *(f"dq_client/node/agent/{name}.py" for name in ("own_ranks", "local_start", "copies")),
             "dq_client/node/agent/vacancies.py",
             *(f"dq_server/live/{name}.py" for name in ("orders", "job_ranks", "reconciliation")),
         ),

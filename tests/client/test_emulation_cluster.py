@@ -108,7 +108,7 @@ def test_quotas_are_never_below_what_the_kernel_takes() -> None:
 
 
 def test_interfaces_fit_the_kernels_names_and_addresses_differ() -> None:
-    net = network.Network("abcdef", 1000.0)
+    net = network.EmulatedNetwork("abcdef", 1000.0)
     assert len(net.port(9999)) <= 15
     indices = range(1000)
     assert len({net.address(i) for i in indices}) == len({net.hardware(i) for i in indices}) == 1000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dq_client.base import messages as m
-from dq_client.node.agent.kept import Past
+from dq_client.node.agent.local_start import Past
 from dq_client.node.ranks.world import Start, World
 from dq_client.node.ranks.worlds import PAST_MAX, Worlds
 

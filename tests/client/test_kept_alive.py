@@ -14,7 +14,7 @@ import pytest
 
 from dq_client.base.home import Home, created_s, machine
 from dq_client.deploy.ssh import remote_bootstrap
-from dq_client.deploy.supervisor import Supervisor, Watched
+from dq_client.deploy.supervisor import Supervisor, WatchedAgent
 
 
 @pytest.fixture
@@ -37,7 +37,9 @@ def killed() -> dict[str, object]:
 
 def keeps(home: Home, start: Callable[[str], int]) -> Supervisor:
     wake, _ = socket.socketpair()
-    return Supervisor(home, start, {"beta": Watched()}, wake, begins=False, has_server=lambda: True)
+    return Supervisor(
+        home, start, {"beta": WatchedAgent()}, wake, begins=False, has_server=lambda: True
+    )
 
 
 def test_an_agent_that_has_left_before_is_not_started(home: Home) -> None:

@@ -14,7 +14,7 @@ from dq_client.node.agent.agent import Agent
 from dq_client.node.agent.applications import Applications, Launcher
 from dq_client.node.agent.context import Context
 from dq_client.node.agent.handover import Handover
-from dq_client.node.agent.holdings import Record
+from dq_client.node.agent.holdings import HoldingRecord
 from dq_client.node.agent.marks import Ranks
 from dq_client.node.agent.proxies import Proxies
 from dq_client.node.agent.troubles import NODE, Troubles
@@ -98,7 +98,7 @@ class PlayedApplications(Applications):
 
     def start(self, order: m.Launch) -> Any:
         process = launch(self.world, order)
-        held = Held(Record(order.job, order.instance), process, self.world.machine)
+        held = Held(HoldingRecord(order.job, order.instance), process, self.world.machine)
         spread(self.world, process, self._context.name)
         return self._context.holdings.add(held)  # type: ignore[attr-defined]
 

@@ -9,7 +9,7 @@ import msgspec
 
 from dq_client.base import messages as m
 from dq_client.base.keys import KeyPair
-from dq_client.node.agent.holdings import Record
+from dq_client.node.agent.holdings import HoldingRecord
 from dq_server.live.store.checksums import START, chained
 from dq_server.live.store.durability import relied_on
 from dq_server.live.store.journal import (
@@ -175,7 +175,7 @@ class Keys:
 class Held:
     """Stands for holdings.Tree."""
 
-    def __init__(self, record: Record, process: Process, machine: Machine) -> None:
+    def __init__(self, record: HoldingRecord, process: Process, machine: Machine) -> None:
         self.record, self.process, self.machine = record, process, machine
         self.killed = self.gone = False  # gone: a proxy without ranks ends before its job
         self.is_proxy = bool(record.run)
@@ -219,7 +219,7 @@ class Holdings:
         self.trees: dict[str, Held] = {}
         self.machine = machine
 
-    def start(self, record: Record, argv: list[str], *_: object) -> Held:
+    def start(self, record: HoldingRecord, argv: list[str], *_: object) -> Held:
         """A proxy: it finds its launcher, or ends at once."""
         process = self.machine.processes[record.job, record.instance]
         held = Held(record, process, self.machine)

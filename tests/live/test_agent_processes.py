@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dq_client.base import process, process_tree
 from dq_client.node.agent import holdings
-from dq_client.node.agent.holdings import Holdings, Record
+from dq_client.node.agent.holdings import HoldingRecord, Holdings
 from dq_client.node.ranks import boot
 from harness.bench import until
 
@@ -21,7 +21,7 @@ def start(
     held = Holdings(folder / "holdings", owner)
     of = {"DQ_JOB_ID": str(job), "DQ_JOB_INSTANCE": "1"}
     env = {**owner.marks(), **of, "PATH": os.environ["PATH"]}
-    return held.start(Record(job, 1), program, "/", env, folder / "out", folder / "err")
+    return held.start(HoldingRecord(job, 1), program, "/", env, folder / "out", folder / "err")
 
 
 def test_a_folder_is_claimed_once(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from dq_client.base import messages as m
 from dq_client.base.home import Home, created_s, is_alive
 from dq_server.core.model.jobs import JobState
 from dq_server.live.access import Access
-from dq_server.live.clock import ClusterClock, Sources, clock_of
+from dq_server.live.clock import ClockSources, ClusterClock, clock_of
 from dq_server.live.server import Server
 from dq_server.live.store.journal import Journal
 from harness.bench import until
@@ -90,7 +90,7 @@ class Machine:
 
     def clock(self) -> ClusterClock:
         """Of a server that starts."""
-        sources = Sources(
+        sources = ClockSources(
             lambda: self.wall,
             lambda: self.boot,
             lambda: self.boot - self.asleep_s,

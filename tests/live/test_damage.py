@@ -171,8 +171,8 @@ def test_after_a_power_failure_only_what_was_flushed_is_missed(
 def test_a_note_that_is_cut_short_or_of_another_hand_is_damaged(tmp_path: Path) -> None:
     path = tmp_path / "note"
     assert checksums.read(path) is None
-    mark = checksums.Mark(7, bytes(range(16)))
-    note = checksums.Note(path, checksums.Known(mark, mark, 3))
+    mark = checksums.JournalPosition(7, bytes(range(16)))
+    note = checksums.ChecksumFile(path, checksums.Known(mark, mark, 3))
     note.close()
     assert checksums.read(path) == checksums.Known(mark, mark, 3, checksums.boot())
     line = path.read_bytes()

@@ -174,7 +174,9 @@ def test_an_older_journal_tells_no_rows_and_none_are_meant(life: Life) -> None:
     journal_file.seal(db)
     db.commit()
     mark = journal_file.last_event(db)
-    checksums.Note(checksums.note_of(life.home.journal), checksums.Known(mark, mark)).close()
+    checksums.ChecksumFile(
+        checksums.note_of(life.home.journal), checksums.Known(mark, mark)
+    ).close()
     db.close()
     assert life.start().scheduler.job(job).wanted == configuration(2)
 

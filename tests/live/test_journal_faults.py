@@ -207,7 +207,7 @@ def test_a_batch_is_safe_though_the_note_of_it_cannot_be_written(
     def fails(*_: object, **__: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr(checksums.Note, "committed", fails)
+    monkeypatch.setattr(checksums.ChecksumFile, "committed", fails)
     add(journal, JobAccepted(1))
     journal.commit()
     assert [entry.seq for entry in journal.entries()] == [1]

@@ -197,7 +197,7 @@ def test_a_mark_whose_process_is_gone_is_a_lost_rank(
 
 def test_a_rank_that_is_there_is_not_lost(tmp_path: Path) -> None:
     owner = process_tree.Owner(tmp_path, "n01")
-    mark = presence.Mark({**owner.marks(), "DQ_JOB_ID": "7", "DQ_JOB_INSTANCE": "2"})
+    mark = presence.RankMark({**owner.marks(), "DQ_JOB_ID": "7", "DQ_JOB_INSTANCE": "2"})
     (path,) = presence.folder_of(Home(tmp_path), "n01").glob("7.2/*")
     assert presence.lost(path.parent) == []
     path.write_text("1")  # somebody else has the number since
@@ -207,5 +207,5 @@ def test_a_rank_that_is_there_is_not_lost(tmp_path: Path) -> None:
 
 
 def test_outside_of_dq_nothing_is_marked(tmp_path: Path) -> None:
-    presence.Mark({"DQ_HOME": str(tmp_path), "DQ_AGENT": "n01"})
+    presence.RankMark({"DQ_HOME": str(tmp_path), "DQ_AGENT": "n01"})
     assert not list(tmp_path.iterdir())

@@ -17,7 +17,7 @@ from dq_client.base import versions
 from dq_client.base.errors import UsageError
 from dq_client.base.home import Home
 from dq_client.node.agent.agent import UNSENT, Agent, WrongServer
-from dq_client.node.agent.making import make_agent
+from dq_client.node.agent.build import make_agent
 from dq_server.live.access import Principal
 from harness.live import Live
 from tests.live.talking import Talking

@@ -22,7 +22,7 @@ from dq_client.base.home import Home
 from dq_client.deploy import local, shutdown, slurm_settings
 from dq_client.deploy.slurm import commands
 from dq_client.deploy.slurm.bringup import network_words
-from dq_client.deploy.slurm_settings import Noted, SlurmTable
+from dq_client.deploy.slurm_settings import SlurmRecord, SlurmTable
 from dq_client.deploy.ssh.bringup import with_patience
 
 WORD = "slurm"  # in place of a cluster file
@@ -60,7 +60,7 @@ def bring_up(home: Home, options: list[str], address: str | None) -> dict[str, o
     addresses = re.findall(r"\bNodeAddr=(\S+)", shown)
     words = network_words(home, network.Network(), addresses, address)
     names = f"--expected={','.join(nodes)}"
-    slurm_settings.note(home, Noted("", SlurmTable(), {}, WORD, allocated=True))
+    slurm_settings.note(home, SlurmRecord("", SlurmTable(), {}, WORD, allocated=True))
     try:
         info = local.start_server(home, [*with_patience(options), *words, names])
     except BaseException:

@@ -23,8 +23,8 @@ from dq_client.base.home import Home
 from dq_client.deploy import local, shutdown, slurm_settings
 from dq_client.deploy.cluster import Cluster
 from dq_client.deploy.slurm import commands
-from dq_client.deploy.slurm.commands import Holder, Place, SlurmAway
-from dq_client.deploy.slurm_settings import Noted, SlurmTable
+from dq_client.deploy.slurm.commands import Holder, SlurmAway, SlurmJobState
+from dq_client.deploy.slurm_settings import SlurmRecord, SlurmTable
 from dq_client.deploy.ssh.bringup import last_port, with_patience
 
 Say = Callable[[str], None]
@@ -45,7 +45,7 @@ def bring_up(
     lasts_s = slurm_settings.time_s(table.time)
     if lasts_s is not None:
         pool.setdefault("lasts_s", lasts_s)
-    noted = Noted(
+    noted = SlurmRecord(
         # Of the last cluster, if it was not brought down: its nodes are still there.
         cluster=before.cluster if before is not None else os.urandom(4).hex(),
         slurm=table,
@@ -135,7 +135,7 @@ def _fields(line: str) -> dict[str, str]:
 # --- the end ----------------------------------------------------------------------------------
 
 
-def bring_down(home: Home, noted: Noted, *, force: bool, say: Say) -> None:
+def bring_down(home: Home, noted: SlurmRecord, *, force: bool, say: Say) -> None:
     """Server, agents, and every holder. DQError names what Slurm still has."""
     problem: DQError | None = None
     try:
@@ -156,7 +156,7 @@ def bring_down(home: Home, noted: Noted, *, force: bool, say: Say) -> None:
     slurm_settings.forget(home)
 
 
-def _end_holders(noted: Noted, say: Say) -> None:
+def _end_holders(noted: SlurmRecord, say: Say) -> None:
     within_s = noted.slurm.answer_within_s
     until_s = time.monotonic() + ENDS_WITHIN_S
     told: set[int] = set()
@@ -184,4 +184,4 @@ def _end_holders(noted: Noted, say: Say) -> None:
 
 
 def _alive(found: list[Holder]) -> list[Holder]:
-    return [h for h in found if h.place is not Place.ENDED]
+    return [h for h in found if h.place is not SlurmJobState.ENDED]

@@ -37,7 +37,7 @@ class SlurmAway(DQError):
     """Slurm has not answered: whether it has done what it was asked is not known."""
 
 
-class Place(StrEnum):
+class SlurmJobState(StrEnum):
     """Where in its life a Slurm job is."""
 
     PENDING = "pending"
@@ -47,20 +47,20 @@ class Place(StrEnum):
 
 # All others have ended. A job that completes still has its node.
 STATES = {
-    "PENDING": Place.PENDING,
-    "CONFIGURING": Place.RUNNING,
-    "RUNNING": Place.RUNNING,
-    "SUSPENDED": Place.RUNNING,
-    "STOPPED": Place.RUNNING,
-    "SIGNALING": Place.RUNNING,
-    "STAGE_OUT": Place.RUNNING,
-    "RESIZING": Place.RUNNING,
-    "COMPLETING": Place.RUNNING,
-    "REQUEUED": Place.PENDING,
-    "REQUEUE_HOLD": Place.PENDING,
-    "REQUEUE_FED": Place.PENDING,
-    "SPECIAL_EXIT": Place.PENDING,
-    "RESV_DEL_HOLD": Place.PENDING,
+    "PENDING": SlurmJobState.PENDING,
+    "CONFIGURING": SlurmJobState.RUNNING,
+    "RUNNING": SlurmJobState.RUNNING,
+    "SUSPENDED": SlurmJobState.RUNNING,
+    "STOPPED": SlurmJobState.RUNNING,
+    "SIGNALING": SlurmJobState.RUNNING,
+    "STAGE_OUT": SlurmJobState.RUNNING,
+    "RESIZING": SlurmJobState.RUNNING,
+    "COMPLETING": SlurmJobState.RUNNING,
+    "REQUEUED": SlurmJobState.PENDING,
+    "REQUEUE_HOLD": SlurmJobState.PENDING,
+    "REQUEUE_FED": SlurmJobState.PENDING,
+    "SPECIAL_EXIT": SlurmJobState.PENDING,
+    "RESV_DEL_HOLD": SlurmJobState.PENDING,
 }
 
 
@@ -70,7 +70,7 @@ class Holder:
 
     job: int
     ticket: int
-    place: Place
+    place: SlurmJobState
     why: str
     node: str = ""
     left_s: float | None = None  # of its time; None: no limit, or not known
@@ -147,11 +147,11 @@ def read_holders(lines: Iterable[str], cluster: str, now: float) -> list[Holder]
         if ticket is None or not cells[0].isdigit():
             continue
         job, _, state, end, left, node, reason = cells
-        place = STATES.get(state, Place.ENDED)
+        place = STATES.get(state, SlurmJobState.ENDED)
         why = state.lower().replace("_", " ")
         if reason not in ("None", ""):
             why += f" ({reason})"
-        has_node = place is Place.RUNNING
+        has_node = place is SlurmJobState.RUNNING
         found.append(
             Holder(
                 job=int(job),

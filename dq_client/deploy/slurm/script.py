@@ -39,7 +39,7 @@ exit $code
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class HolderRequest:
     """A node to ask Slurm for."""
 
     cluster: str
@@ -51,7 +51,7 @@ class Ask:
     leave_within_s: float
 
 
-def script(ask: Ask, table: SlurmTable) -> str:
+def script(ask: HolderRequest, table: SlurmTable) -> str:
     """The text."""
     ours = ["--nodes=1", "--ntasks=1", f"--cpus-per-task={ask.processors}"]
     for name in ("partition", "time", "account", "constraint", "qos"):
@@ -78,7 +78,7 @@ def script(ask: Ask, table: SlurmTable) -> str:
     )
 
 
-def submission(ask: Ask) -> list[str]:
+def submission(ask: HolderRequest) -> list[str]:
     """The command that submits it from its standard input. What stands here holds in any case."""
     return [
         "sbatch",

@@ -30,9 +30,9 @@ from dq_client.base.home import Home, machine, write_private
 from dq_client.base.text_files import object_of, struct_of
 from dq_client.deploy import local, shutdown
 from dq_client.deploy.cluster import Cluster, Host
-from dq_client.deploy.ssh.machine import LIBRARY_WITHIN_S, Check, Facts
-from dq_client.deploy.ssh.remote_bootstrap import Begin, Begun, End, Ended, Failed, Keep
-from dq_client.deploy.ssh.session import HostProblem, Session
+from dq_client.deploy.ssh.machine import LIBRARY_WITHIN_S, Check, MachineFacts
+from dq_client.deploy.ssh.remote_bootstrap import Begin, Begun, End, Failed, HostEnded, Keep
+from dq_client.deploy.ssh.session import HostProblem, HostSession
 from dq_client.node import local_agents
 from dq_client.node.mpi_probe import probe_library
 
@@ -47,7 +47,7 @@ class Found:
     """A host that was visited: what it has, or why it cannot be used."""
 
     host: Host
-    facts: Facts | None
+    facts: MachineFacts | None
     problem: str = ""
 
 
@@ -64,14 +64,14 @@ class _Visits:
     """Many hosts at a time; all sessions are closed at the end, however it comes."""
 
     def __init__(self) -> None:
-        self._open: set[Session] = set()
+        self._open: set[HostSession] = set()
         self._lock = threading.Lock()
         self._stopped = False
 
     @contextmanager
-    def session(self, host: Host) -> Iterator[Session]:
+    def session(self, host: Host) -> Iterator[HostSession]:
         """A connection for the length of a `with` block."""
-        session = Session(host)
+        session = HostSession(host)
         with self._lock:
             self._open.add(session)
             stopped = self._stopped
@@ -161,14 +161,14 @@ def examine(cluster: Cluster) -> Iterator[Found]:
                 with visits.session(host) as session:
                     address = endpoint(str(place.address), port)
                     check = _check(cluster, host, address, library, "")
-                    return _judged(host, session.ask(check, Facts))
+                    return _judged(host, session.ask(check, MachineFacts))
             except HostProblem as e:
                 return Found(host, None, str(e))
 
         yield from visits.run(cluster.hosts, visit, accept)
 
 
-def _judged(host: Host, facts: Facts) -> Found:
+def _judged(host: Host, facts: MachineFacts) -> Found:
     problem = "; ".join(facts.problems)
     return Found(host, facts, f"{host.name}: {problem}" if problem else "")
 
@@ -238,7 +238,8 @@ def _start_agents(home: Home, cluster: Cluster, say: Say) -> tuple[list[Found], 
             with visits.session(host) as session:
                 mark = f"{secret.server_public} {host.name}"
                 found = _judged(
-                    host, session.ask(_check(cluster, host, secret.address, library, mark), Facts)
+                    host,
+                    session.ask(_check(cluster, host, secret.address, library, mark), MachineFacts),
                 )
                 if found.problem or found.facts is None:
                     return found
@@ -285,7 +286,9 @@ def _start_agents(home: Home, cluster: Cluster, say: Say) -> tuple[list[Found], 
     return [f for f in found if not f.problem], [f.problem for f in found if f.problem]
 
 
-def _wait_for_report(session: Session, names_up: set[str], reported: threading.Condition) -> None:
+def _wait_for_report(
+    session: HostSession, names_up: set[str], reported: threading.Condition
+) -> None:
     """Until the server has the node; HostProblem if the agent ends, or takes too long."""
     until_s = time.monotonic() + REPORTS_WITHIN_S
     while time.monotonic() < until_s:
@@ -379,7 +382,7 @@ def _end_by_ssh(hosts: Sequence[Host]) -> list[str]:
     def visit(host: Host) -> Found:
         try:
             with visits.session(host) as session:
-                ended = session.ask(End(host.name, host.home), Ended)
+                ended = session.ask(End(host.name, host.home), HostEnded)
                 left = f"{host.name}: processes {ended.left} cannot be ended" if ended.left else ""
                 return Found(host, None, left)
         except HostProblem as e:

@@ -22,7 +22,7 @@ from dq_client.base import opened, versions
 from dq_client.base.home import Home, created_s, is_alive, machine, write_private
 from dq_client.base.process import rename
 from dq_client.base.text_files import object_of
-from dq_client.deploy.supervisor import Supervisor, Watched
+from dq_client.deploy.supervisor import Supervisor, WatchedAgent
 
 FILE = "kept-alive.json"  # in the agent's folder
 ENDS_WITHIN_S = 5.0
@@ -84,7 +84,7 @@ def main() -> int:
     supervisor = Supervisor(
         home,
         lambda _: start(home, name, words),
-        {name: Watched()},
+        {name: WatchedAgent()},
         wake,
         begins=False,  # it may have left in order while this program started
         has_server=lambda: True,

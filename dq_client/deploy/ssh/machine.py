@@ -20,7 +20,7 @@ from dq_client.base.address import host_and_port
 from dq_client.base.errors import UsageError
 from dq_client.base.home import Home
 from dq_client.base.messages import PROTOCOL
-from dq_client.base.network import Network, Place, find, ip_of
+from dq_client.base.network import LocalAddress, Network, find, ip_of
 from dq_client.deploy.cluster import usable_cores
 from dq_client.deploy.ssh.filesystem import network_kind
 from dq_client.node.mpi_probe import probe_library
@@ -51,7 +51,7 @@ class Check(msgspec.Struct, frozen=True, tag="check", forbid_unknown_fields=True
     cluster: str = ""  # tells clusters apart that have files on one machine
 
 
-class Facts(msgspec.Struct, frozen=True, tag="facts", forbid_unknown_fields=True):
+class MachineFacts(msgspec.Struct, frozen=True, tag="facts", forbid_unknown_fields=True):
     """What a machine is found to have. With `problems` it cannot be used."""
 
     problems: list[str]
@@ -63,7 +63,7 @@ class Facts(msgspec.Struct, frozen=True, tag="facts", forbid_unknown_fields=True
     library: str = ""
 
 
-def examine(check: Check) -> Facts:
+def examine(check: Check) -> MachineFacts:
     """Look at this machine."""
     problems: list[str] = []
     if (check.protocol, check.version) != (PROTOCOL, __version__):
@@ -79,7 +79,7 @@ def examine(check: Check) -> Facts:
     problems += _shared_memory_problems(processors)
     library, why = _library(check.library)
     problems += why
-    return Facts(
+    return MachineFacts(
         problems=problems,
         notes=notes,
         home=str(home.root),
@@ -117,7 +117,7 @@ def _home_problems(home: Home) -> list[str]:
         return [f"{home.root} cannot be written ({e.strerror}): give another `home` in [[nodes]]"]
 
 
-def _place(check: Check) -> tuple[Place | None, list[str]]:
+def _place(check: Check) -> tuple[LocalAddress | None, list[str]]:
     """The address by which the other machines reach this one, tried on the server."""
     try:
         place = find(check.network.interface, ip_of(check.address))

@@ -33,7 +33,7 @@ from dq_client.base.errors import DQError
 from dq_client.base.home import Home, is_alive, machine
 from dq_client.base.text_files import object_of
 from dq_client.deploy.ssh import kept_alive
-from dq_client.deploy.ssh.machine import Check, Facts, examine
+from dq_client.deploy.ssh.machine import Check, MachineFacts, examine
 
 MARK = "dq: "
 LINE_BYTES_MAX = 1 << 20
@@ -77,7 +77,7 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
     why: str
 
 
-class Ended(msgspec.Struct, frozen=True, tag="ended"):
+class HostEnded(msgspec.Struct, frozen=True, tag="ended"):
     """`left`: pids that could not be ended; `found`: whether there was anything to end."""
 
     left: list[int]
@@ -85,7 +85,7 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
 
 
 Asked = Check | Begin | Keep | End
-Answered = Facts | Begun | Failed | Ended
+Answered = MachineFacts | Begun | Failed | HostEnded
 
 
 def main() -> int:
@@ -222,7 +222,7 @@ def running(home: Home, name: str) -> psutil.Process | None:
     return None
 
 
-def end(home: Home, name: str) -> Ended:
+def end(home: Home, name: str) -> HostEnded:
     """End an agent of this machine and all that it started."""
     kept_alive.end(home, name)
     agent, owner = running(home, name), process_tree.Owner(home.root, name)
@@ -235,7 +235,7 @@ def end(home: Home, name: str) -> Ended:
         time.sleep(0.02)
     # Whoever keeps the agent alive, and is only starting, goes by this file.
     (home.agent(name) / "agent.json").unlink(missing_ok=True)
-    return Ended(left=left, found=found)
+    return HostEnded(left=left, found=found)
 
 
 def _end_process(process: psutil.Process) -> None:

@@ -41,7 +41,7 @@ class HostProblem(DQError):
     """A host cannot be used, or cannot be reached; one line that names it."""
 
 
-class Session:
+class HostSession:
     """A connection to one host. `close` ends what was begun there and not kept."""
 
     def __init__(self, host: Host) -> None:

@@ -29,7 +29,7 @@ from dq_client.base.home import Home, created_s, machine, write_private
 from dq_client.base.launch import raise_open_file_limit
 from dq_client.base.messages import NodeInfo
 from dq_client.base.process import become_subreaper, rename
-from dq_client.node.agent.making import make_agent
+from dq_client.node.agent.build import make_agent
 from dq_client.node.emulation.enforcement import NodeEnforcement, of_node
 from dq_client.node.fleet import Fleet
 

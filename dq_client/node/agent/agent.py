@@ -21,7 +21,7 @@ from dq_client.base.credentials import LEAVE_WITHIN_S
 from dq_client.base.errors import DQError
 from dq_client.node.agent.allegiance import Allegiance
 from dq_client.node.agent.applications import Applications
-from dq_client.node.agent.background import BackgroundLoad
+from dq_client.node.agent.background import BackgroundMeter
 from dq_client.node.agent.beats import counted_from
 from dq_client.node.agent.context import Context
 from dq_client.node.agent.copies import CopyKeeper
@@ -71,7 +71,7 @@ class Agent:
     wake: socket.socket | None = None  # readable after a signal: a child may have ended
     heartbeat_s: float = 2.0
     each_beat: Callable[[], object] = field(default=lambda: None)
-    background: BackgroundLoad | None = None  # None: it cannot be measured here
+    background: BackgroundMeter | None = None  # None: it cannot be measured here
     phase: float = 1.0  # when in the period its heartbeats are sent; 1: as it is welcomed
     leave_within_s: float = LEAVE_WITHIN_S
     life: str = field(default_factory=lambda: os.urandom(8).hex())

@@ -34,7 +34,7 @@ ASKS_S = 0.05  # between looks for an answer
 SILENT_BEATS = 1.75  # a server that answers so many heartbeats not is lost; asking costs nothing
 
 
-class Kept(msgspec.Struct):
+class AllegianceRecord(msgspec.Struct):
     """What is on the disk.
 
     server  the address of the server
@@ -57,7 +57,7 @@ class Allegiance:
     keep     keeps the text of `kept`; OSError if it cannot
     """
 
-    kept: Kept
+    kept: AllegianceRecord
     connect: Callable[[str], Connection]
     keep: Callable[[str], None]
     limit_s: float
@@ -190,13 +190,13 @@ def allegiance_of(
         # What was promised holds, also if the power fails now.
         for place in (path, folder):
             opened.sync(place)
-        publish(folder, msgspec.json.decode(text, type=Kept).server)
+        publish(folder, msgspec.json.decode(text, type=AllegianceRecord).server)
 
-    kept = Kept(address, given=address)
+    kept = AllegianceRecord(address, given=address)
     with suppress(FileNotFoundError):
-        kept = struct_of(path, Kept, "which server does this agent obey?")
+        kept = struct_of(path, AllegianceRecord, "which server does this agent obey?")
     if kept.given != address:  # another start of the cluster; what was promised holds
-        kept = Kept(address, promised=kept.promised, term=kept.term, given=address)
+        kept = AllegianceRecord(address, promised=kept.promised, term=kept.term, given=address)
     publish(folder, kept.server)
     return Allegiance(kept, connect, keep, SILENT_BEATS * heartbeat_s)
 

@@ -15,7 +15,7 @@ from dq_client.base import process_tree
 from dq_client.base.launch import NOT_STARTED, LaunchError, check_program
 from dq_client.base.opened import open_output
 from dq_client.node.agent.context import Context
-from dq_client.node.agent.holdings import Record, Tree
+from dq_client.node.agent.holdings import HoldingRecord, Tree
 from dq_client.node.agent.marks import Ranks, describe
 from dq_client.node.agent.own_ranks import OwnRanks
 from dq_client.node.agent.proxies import TORN_DOWN, Proxies
@@ -92,7 +92,7 @@ class Applications:
         folder = context.home.job(order.job)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return context.holdings.start(
-            Record(order.job, order.instance),
+            HoldingRecord(order.job, order.instance),
             launch.argv,
             order.cwd,
             {**launch.env, **launcher.environment, **env},

@@ -44,7 +44,7 @@ class Used:
 
 
 @dataclass(slots=True)
-class BackgroundLoad:
+class BackgroundMeter:
     """`look` with each heartbeat."""
 
     home: Home

@@ -42,7 +42,7 @@ NOTES = "copies"  # in the agent's folder
 log = logging.getLogger("dq.agent")
 
 
-class Note(msgspec.Struct, frozen=True):
+class CopyNote(msgspec.Struct, frozen=True):
     """Where a job's copies are. `hosts`: what MPI calls the nodes that hold them."""
 
     places: CopyPlaces
@@ -90,7 +90,7 @@ class CopyKeeper:
         if job in self._notes or not env.get("DQ_PROTECT_MEMORY"):
             return
         places = CopyPlaces(env["DQ_PROTECT_MEMORY"], env.get("DQ_PROTECT_DIR", ""))
-        self._notes[job] = Note(places, self._hosts, machine())
+        self._notes[job] = CopyNote(places, self._hosts, machine())
         self._unwritten.add(job)
         self._write_notes()
 
@@ -181,12 +181,12 @@ class CopyKeeper:
         saving.ended_s = time.monotonic()
 
 
-def read_notes(folder: Path) -> dict[int, Note]:
+def read_notes(folder: Path) -> dict[int, CopyNote]:
     """Of an agent, by job; none that cannot be read."""
-    found = dict[int, Note]()
+    found = dict[int, CopyNote]()
     for path in sorted(folder.glob("[0-9]*")):
         with contextlib.suppress(OSError, ValueError, msgspec.DecodeError):
-            found[int(path.name)] = msgspec.json.decode(path.read_bytes(), type=Note)
+            found[int(path.name)] = msgspec.json.decode(path.read_bytes(), type=CopyNote)
     return found
 
 

@@ -29,7 +29,7 @@ from dq_client.node.ranks.world import open_shared_memory, remove_shared_memory
 KEEPER_KILLED = 137  # the keeper itself was killed: the program's own exit code is lost
 
 
-class Record(msgspec.Struct):
+class HoldingRecord(msgspec.Struct):
     """What the agent remembers of one process tree. `run` names a proxy, empty for the job.
 
     `ranks`: DQ's own ranks (own_ranks.py). `pid` and `create_time` are the keeper's; on disk they
@@ -49,7 +49,7 @@ class Record(msgspec.Struct):
 class Tree:
     """One process tree and its folder."""
 
-    record: Record
+    record: HoldingRecord
     folder: Path
     owner: process_tree.Owner
     killed: bool = False
@@ -153,7 +153,9 @@ class Holdings:
         """Find what an earlier agent of this name left running."""
         for folder in sorted(self.folder.iterdir()):
             try:
-                record = msgspec.json.decode((folder / "record.json").read_bytes(), type=Record)
+                record = msgspec.json.decode(
+                    (folder / "record.json").read_bytes(), type=HoldingRecord
+                )
                 # Looked at first: on a full disk the attempt fails although there is one.
                 known = (folder / "claim").exists() or not process.claim(str(folder))
             except (FileNotFoundError, msgspec.DecodeError):
@@ -181,7 +183,13 @@ class Holdings:
         ]
 
     def start(
-        self, record: Record, argv: list[str], cwd: str, env: dict[str, str], out: Path, err: Path
+        self,
+        record: HoldingRecord,
+        argv: list[str],
+        cwd: str,
+        env: dict[str, str],
+        out: Path,
+        err: Path,
     ) -> Tree:
         """Start a program under a keeper. OSError if that is impossible."""
         held = self.make(record)
@@ -201,7 +209,7 @@ class Holdings:
         record.pid, record.create_time = began.pid, created_s(began.pid)
         return held
 
-    def make(self, record: Record) -> Tree:
+    def make(self, record: HoldingRecord) -> Tree:
         """A folder for a new tree. OSError if there is one: an instance is started once."""
         name = self.key(record.job, record.instance, record.run)
         folder = self.folder / name

@@ -26,9 +26,9 @@ from dq_client.base.home import is_alive
 from dq_client.base.launch import NOT_STARTED, LaunchError, check_program, rank_environment
 from dq_client.node.agent import keepers, output_files
 from dq_client.node.agent.context import Context
-from dq_client.node.agent.holdings import Record, Tree
+from dq_client.node.agent.holdings import HoldingRecord, Tree
 from dq_client.node.agent.keepers import KeeperLine
-from dq_client.node.agent.kept import KEEPER_LOST, Kept, Past, joins
+from dq_client.node.agent.local_start import KEEPER_LOST, LocalStart, Past, joins
 from dq_client.node.agent.starters import Starter, Starters
 
 log = logging.getLogger("dq.agent")
@@ -55,7 +55,7 @@ class OwnRanks:
         self._context, self._nodes = context, nodes
         self._environment = rank_environment(interface) | (environment or {})
         self.starters = Starters(context.clock, marks=context.owner.marks())
-        self._jobs: dict[Instance, Kept] = {}
+        self._jobs: dict[Instance, LocalStart] = {}
         self._spawns: dict[str, tuple[Instance, int]] = {}  # by request: who asked, its ticket
         self._watched: set[int] = set()
         # Worlds that were started or ended by keepers that are gone: an order that comes late, or a
@@ -167,19 +167,19 @@ class OwnRanks:
             return  # its nodes had left the job, and come back meanwhile
         self._leave(kept)
 
-    def _leave(self, kept: Kept) -> None:
+    def _leave(self, kept: LocalStart) -> None:
         kept.over = True
         kept.send({"do": "leave"})
 
     # --- keepers ------------------------------------------------------------------------------
 
-    def _make(self, order: m.StartRanks) -> Kept:
+    def _make(self, order: m.StartRanks) -> LocalStart:
         context = self._context
         context.home.job(order.job).mkdir(mode=0o700, parents=True, exist_ok=True)
-        held = context.holdings.make(Record(order.job, order.instance, ranks=True))
-        return Kept(held)
+        held = context.holdings.make(HoldingRecord(order.job, order.instance, ranks=True))
+        return LocalStart(held)
 
-    def _find_starter(self, kept: Kept, order: m.StartRanks) -> None:
+    def _find_starter(self, kept: LocalStart, order: m.StartRanks) -> None:
         """Have the keeper made, once there is a starter if it can have one."""
         starter = None
         if not order.exec_only:
@@ -194,7 +194,7 @@ class OwnRanks:
                 lambda ready: self._engage(kept, order, loading if ready else None)
             )
 
-    def _engage(self, kept: Kept, order: m.StartRanks, starter: Starter | None) -> None:
+    def _engage(self, kept: LocalStart, order: m.StartRanks, starter: Starter | None) -> None:
         """Have the keeper made, by a starter if there is one."""
         if kept.held.killed:
             return
@@ -220,7 +220,7 @@ class OwnRanks:
             sorted({place.node for place in order.places if place.node in self._nodes})
         )
 
-    def _use(self, kept: Kept, line: KeeperLine) -> None:
+    def _use(self, kept: LocalStart, line: KeeperLine) -> None:
         kept.line = line
         for message in kept.unsent:
             line.send(message)
@@ -228,7 +228,7 @@ class OwnRanks:
 
     def _adopt(self, held: Tree) -> None:
         """A keeper that an earlier agent had made."""
-        kept = Kept(held)
+        kept = LocalStart(held)
         self._jobs[held.record.job, held.record.instance] = kept
         record = held.record
         line = keepers.reach(held.folder, lambda: is_alive(record.pid, record.create_time))
@@ -326,7 +326,7 @@ class OwnRanks:
         if len(self._past) > PAST_MAX:
             del self._past[next(iter(self._past))]
 
-    def _hear(self, of: Instance, kept: Kept, message: dict[str, Any]) -> None:
+    def _hear(self, of: Instance, kept: LocalStart, message: dict[str, Any]) -> None:
         if "state" in message:
             if not kept.state:
                 kept.held.find()
@@ -361,7 +361,7 @@ class OwnRanks:
         )
         return self._context.send(body)
 
-    def _is_gone(self, kept: Kept) -> None:
+    def _is_gone(self, kept: LocalStart) -> None:
         """The keeper has ended, or was killed."""
         if kept.held.over:
             return
@@ -375,7 +375,7 @@ class OwnRanks:
             )
         kept.held.over = True
 
-    def _report(self, of: Instance, kept: Kept) -> None:
+    def _report(self, of: Instance, kept: LocalStart) -> None:
         """What the server must hear of how it ended, or that what it was told does not hold."""
         reports, about = self._context.reports, f"end {of[0]}.{of[1]}"
         # After a failure the job ends: a world that is over must not be heard of before that.
@@ -406,7 +406,7 @@ class OwnRanks:
         about = f"world {of[0]}.{of[1]}.{world}"
         self._context.reports.add(about, m.WorldEnded(*of, world))
 
-    def _end_of(self, of: Instance, kept: Kept) -> m.AppEnded | None:
+    def _end_of(self, of: Instance, kept: LocalStart) -> m.AppEnded | None:
         if kept.held.over and not kept.held.sweep():
             return None  # processes are left: looked at again in the next turn
         end = kept.end()
@@ -419,7 +419,7 @@ class OwnRanks:
             job=of[0], instance=of[1], exit_code=code, error=why[:4000], world=kept.newest
         )
 
-    def _report_lost_output(self, of: Instance, kept: Kept) -> None:
+    def _report_lost_output(self, of: Instance, kept: LocalStart) -> None:
         """What the server must hear of output that could not be written, once it is final."""
         reports, about = self._context.reports, f"output {of[0]}.{of[1]}"
         lost, why = kept.lost_output

@@ -26,7 +26,7 @@ import zmq
 from dq_client.base import messages as m
 from dq_client.base.launch import NOT_STARTED
 from dq_client.node.agent.context import Context
-from dq_client.node.agent.holdings import Record, Tree
+from dq_client.node.agent.holdings import HoldingRecord, Tree
 from dq_client.node.agent.marks import Ranks
 from dq_client.node.agent.rsh_socket import Caller, RshRequest, RshSocket
 
@@ -167,7 +167,7 @@ class Proxies:
         if (order.job, order.instance) in context.closed:
             self._not_started(order, f"job {order.job}.{order.instance} is over on this node")
             return
-        record = Record(order.job, order.instance, order.run, order.asker)
+        record = HoldingRecord(order.job, order.instance, order.run, order.asker)
         # The rank's own environment comes through the proxy; this is the proxy's.
         env = {"PATH": os.environ.get("PATH", ""), **order.env, **context.owner.marks()}
         try:

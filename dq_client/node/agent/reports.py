@@ -18,7 +18,7 @@ REPORT_AGAIN_S = 2.0
 
 
 @dataclass(slots=True)
-class Report:
+class PendingReport:
     """Something the server must acknowledge."""
 
     body: m.RequestBody
@@ -31,7 +31,7 @@ class Reports:
     """Open reports by what they are about; a second one about the same thing is not taken."""
 
     def __init__(self) -> None:
-        self._open: dict[str, Report] = {}
+        self._open: dict[str, PendingReport] = {}
 
     def __contains__(self, about: str) -> bool:
         return about in self._open
@@ -42,7 +42,7 @@ class Reports:
     def add(self, about: str, body: m.RequestBody, held: Tree | None = None) -> None:
         """Report to the server until it acknowledges; then `held` may be forgotten."""
         if about not in self._open:
-            self._open[about] = Report(body, held)
+            self._open[about] = PendingReport(body, held)
 
     def about(self, about: str) -> m.RequestBody | None:
         """What is being reported about it."""

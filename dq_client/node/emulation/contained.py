@@ -117,7 +117,7 @@ def remove(tag: str) -> None:
     if hierarchy is not None:
         hierarchy.remove(tag)
     if os.geteuid() == 0 and tag in network.clusters():
-        network.Network(tag, None).remove()
+        network.EmulatedNetwork(tag, None).remove()
     (RECORDS / f"{tag}.json").unlink(missing_ok=True)
 
 

@@ -106,7 +106,7 @@ class Governed:
 
 
 @dataclass(slots=True)
-class Node:
+class GovernedNode:
     """The processes of one node that share its budget."""
 
     budget: Budget
@@ -153,7 +153,7 @@ class Governor:
     """All nodes of a home."""
 
     def __init__(self, home: Home, cores: dict[str, float]) -> None:
-        self.nodes = {name: Node(Budget(share)) for name, share in cores.items()}
+        self.nodes = {name: GovernedNode(Budget(share)) for name, share in cores.items()}
         self.ending = False
         self._home, self._jobs = home, JobProcesses(home)
         self._notes = folder_of(home) / "notes"

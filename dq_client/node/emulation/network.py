@@ -19,7 +19,7 @@ SLOW_MBIT = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class EmulatedNetwork:
     """Names and addresses. `tag` is of at most 6 characters: names of interfaces are short."""
 
     tag: str

@@ -90,7 +90,7 @@ Effect = Union[Say, Fence, Spawn, Abort, Publish, Lookup, Finalized]
 
 
 @dataclass
-class World:
+class PmiWorld:
     """One MPI world as one node sees it.
 
     name     of its key-value space. Unique for ever: MPICH names shared memory after it, and what a

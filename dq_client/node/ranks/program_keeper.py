@@ -43,7 +43,7 @@ def start(cwd: str, out: str, err: str, argv: list[str]) -> int:
         os._exit(127)
 
 
-class Keeper:
+class ProgramKeeper:
     """Waits for the tree; `terminating`: SIGTERM has come, SIGKILL follows."""
 
     def __init__(self, folder: str) -> None:
@@ -98,7 +98,7 @@ def main(words: list[str]) -> int:
     process.become_subreaper()
     # One that came before there is a program would reach nothing, and the program run for GRACE_S.
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-    keeper = Keeper(folder)
+    keeper = ProgramKeeper(folder)
     signal.signal(signal.SIGALRM, keeper.kill_all)
     signal.signal(signal.SIGTERM, keeper.terminate)
     if not process.claim(folder):

@@ -85,7 +85,7 @@ class World:
         # Nodes of one keeper share memory: to MPI they are one. Not if there are others: their
         # keepers do not know which nodes are one here, and all ranks must be told the same.
         alone = len(local) == len(start.nodes)
-        self.machine = pmi.World(
+        self.machine = pmi.PmiWorld(
             name=start.name,
             size=len(start.nodes),
             local=local,

@@ -14,8 +14,8 @@ from dq_client.base.home import Home
 from dq_client.deploy import slurm_settings
 from dq_client.deploy.ssh.bringup import noted_hosts
 from dq_client.node import local_agents
+from dq_client.show.feed.cursor import FeedCursor
 from dq_client.show.feed.model import Model
-from dq_client.show.feed.place import Place
 
 WAIT_S = 2.0  # the server answers then, if nothing happens
 WITHIN_S = 2.0  # after that it is away
@@ -33,7 +33,7 @@ class Follower(threading.Thread):
         super().__init__(daemon=True, name="follower")
         self._home, self._model, self._news, self._end = home, model, news, end
         self._stopped = threading.Event()
-        self._place = Place()
+        self._place = FeedCursor()
 
     def stop(self) -> None:
         """Ask for nothing more, and wait until the connection is closed."""

@@ -9,7 +9,7 @@ from typing import Any
 from dq_client.base import messages as m
 from dq_client.base.connection import Connection
 from dq_client.base.errors import NotNow
-from dq_client.show.feed.place import Place
+from dq_client.show.feed.cursor import FeedCursor
 
 WAIT_S = 5.0
 FIRST_PAUSE_S, PAUSE_S = 0.05, 0.5
@@ -27,7 +27,7 @@ def looks(
     Raises:
         NotFound: there is no such job.
     """
-    place, rest_s = Place(job_id), FIRST_PAUSE_S
+    place, rest_s = FeedCursor(job_id), FIRST_PAUSE_S
     known: dict[str, Any] | None = next(iter(place.look(connection)["jobs"]), None)
     while True:
         yield known or _asked(connection, job_id)

@@ -23,8 +23,8 @@ from dq_client.base.home import Home, write_private
 from dq_client.base.process import rename
 from dq_client.base.text_files import object_of
 from dq_client.deploy import sidecars
+from dq_client.show.feed.cursor import FeedCursor
 from dq_client.show.feed.follower import Asker
-from dq_client.show.feed.place import Place
 from dq_client.show.hooks.backlog import Backlog, Occasion
 from dq_client.show.hooks.call import CallError, Child, call
 from dq_client.show.hooks.config import Hook, read
@@ -99,7 +99,7 @@ class Hooks:
 
     def _begin(self, connection: Connection) -> None:
         """New hooks begin now, not with the cluster's first job."""
-        place = Place()
+        place = FeedCursor()
         while self._new:
             told = place.look(connection)
             if told["more"]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from dq_client.base import messages as m
 from dq_client.base.connection import Connection
-from dq_client.show.feed.place import Place
+from dq_client.show.feed.cursor import FeedCursor
 from dq_client.show.report.data import SCHEMA
 
 
@@ -41,7 +41,7 @@ def _job(connection: Connection, job_id: int) -> dict[str, Any]:
 
 def _all_jobs(connection: Connection) -> list[dict[str, Any]]:
     """All jobs that the server remembers, as `_job` has each, by id."""
-    place, jobs = Place(), dict[int, dict[str, Any]]()
+    place, jobs = FeedCursor(), dict[int, dict[str, Any]]()
     while True:
         told = place.look(connection, stories_s=0.0)
         if told["whole"]:  # the first answer, or the server is another one now

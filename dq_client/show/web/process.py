@@ -30,7 +30,7 @@ ADDRESS = "127.0.0.1"
 CONNECTIONS_MAX = 200
 
 
-class Server(uvicorn.Server):
+class PageServer(uvicorn.Server):
     """Leaves signals to us: uvicorn raises them again at its end, before we have tidied up."""
 
     @contextlib.contextmanager
@@ -79,7 +79,7 @@ async def _serve(home: Home, bound: socket.socket, token: str, ready: Callable[[
         limit_concurrency=CONNECTIONS_MAX,
         timeout_graceful_shutdown=1,  # pages that follow never hang up by themselves
     )
-    server, loop = Server(config), asyncio.get_running_loop()
+    server, loop = PageServer(config), asyncio.get_running_loop()
 
     def end() -> None:
         server.should_exit = True

@@ -30,7 +30,13 @@ import msgspec
 from dq_client.base import messages as m
 from dq_server.live.agents.registry import AgentLink
 from dq_server.live.rate_limited_log import RateLimitedLog
-from dq_server.live.standby.leader_parts import Record, Surroundings, Waiting, What, implausible
+from dq_server.live.standby.leader_parts import (
+    PairingRecord,
+    Surroundings,
+    WaitingFollow,
+    What,
+    implausible,
+)
 from dq_server.live.store import checksums
 from dq_server.live.store.journal import JournalError
 from dq_server.live.store.journal_file import Broken
@@ -56,12 +62,12 @@ class Pairing:
 
     around: Surroundings
     way: Way = "single"
-    record: Record | None = None
+    record: PairingRecord | None = None
     promised: int = 0  # agents obey no server of an earlier epoch: the highest that one has said
     replaced_by: str = ""  # where the server is now, if it is another one
     has: int = 0  # the last event that the standby has
     seq: int = 0  # the last event that is committed
-    _waiting: Waiting | None = None
+    _waiting: WaitingFollow | None = None
     _heard_s: float = 0.0
     _installing: bool = False
     _asked_s: float = float("-inf")
@@ -77,7 +83,7 @@ class Pairing:
         self._heard_s = self.around.monotonic()
         kept = self.around.journal.noted("standby")
         if kept:
-            self.record = msgspec.json.decode(kept, type=Record)
+            self.record = msgspec.json.decode(kept, type=PairingRecord)
             self.way = "seeks"
             self._told = set(self.record.voters[-1][1])
 
@@ -277,7 +283,7 @@ class Pairing:
 
     def _follow(self, body: m.Follow, identity: bytes, request_id: str) -> None:
         now, record = self.around.monotonic(), self.record
-        self._waiting = Waiting(body, identity, request_id, now)
+        self._waiting = WaitingFollow(body, identity, request_id, now)
         if record is None or body.name != record.name:
             return  # answered as one that begins
         self._heard_s = now
@@ -317,7 +323,7 @@ class Pairing:
         """Whether its copy is a part of this journal."""
         return body.seq <= self.seq and self.around.journal.chain_of(body.seq) == body.chain
 
-    def _answer(self, waiting: Waiting) -> None:
+    def _answer(self, waiting: WaitingFollow) -> None:
         """Give the standby what it lacks, if there is anything, or it has waited for long."""
         body, journal = waiting.body, self.around.journal
         digest, files = self.around.files()
@@ -378,7 +384,7 @@ class Pairing:
         # Not below that of an earlier standby: agents would take this copy for an old one.
         term = self.term if same else max(epoch << TERM_OF_EPOCH, self.term)
         self._keep(
-            Record(
+            PairingRecord(
                 name=body.name,
                 address=body.address,
                 sync=body.sync,
@@ -416,12 +422,12 @@ class Pairing:
         self._release()
         return True
 
-    def _change(self, **changes: object) -> Record:
+    def _change(self, **changes: object) -> PairingRecord:
         """Another record of the same standby. JournalError: it cannot be kept, and is as it was."""
         assert self.record is not None
         return self._keep(msgspec.structs.replace(self.record, **changes))
 
-    def _keep(self, record: Record) -> Record:
+    def _keep(self, record: PairingRecord) -> PairingRecord:
         self.around.journal.note("standby", msgspec.json.encode(record).decode())
         self.record = record
         return record

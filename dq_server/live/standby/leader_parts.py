@@ -21,7 +21,7 @@ VOTERS_NUMBER_MAX = 2**40  # lists of voters: one for each change of the nodes
 What = Literal["free", "acknowledgement", "other"]  # free: it follows from no event
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class PairingRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What is kept of a standby, so that a server that starts again knows of it.
 
     term    of its copy, or a newer one that most agents have agreed to
@@ -64,7 +64,7 @@ class Surroundings:
 
 
 @dataclass(slots=True)
-class Waiting:
+class WaitingFollow:
     """A Follow that is not answered yet."""
 
     body: m.Follow
@@ -73,7 +73,7 @@ class Waiting:
     since_s: float
 
 
-def implausible(body: m.Follow, epoch: int, record: Record | None) -> str:
+def implausible(body: m.Follow, epoch: int, record: PairingRecord | None) -> str:
     """Which number of a Follow no honest standby of this epoch's server can have; empty: none.
 
     The server counts on from these: from the highest there are, nothing could be counted.

@@ -48,7 +48,7 @@ def main(argv: list[str] | None = None) -> int:
     rename(["dq-standby"])
     home = Home.default()
     try:
-        return Program(home).run()
+        return StandbyProgram(home).run()
     except DQError as e:
         print(f"dq standby: {e}", file=sys.stderr)  # noqa: T201
         return e.exit_code
@@ -58,7 +58,7 @@ def main(argv: list[str] | None = None) -> int:
         return 1
 
 
-class Program:
+class StandbyProgram:
     """See the module's docstring."""
 
     def __init__(self, home: Home) -> None:

@@ -80,11 +80,11 @@ def _write(home: Home, draft: Path, folder: Path) -> dict[str, Any]:
     return {"events": mark.seq, "version": __version__}
 
 
-def _copy_journal(journal: Path, folder: Path) -> checksums.Mark:
+def _copy_journal(journal: Path, folder: Path) -> checksums.JournalPosition:
     """A copy between two commits, and its note; Damaged if it is not sound."""
     try:
         known = checksums.read(checksums.note_of(journal))
-        expected = known.expected(checksums.boot()) if known else checksums.Mark()
+        expected = known.expected(checksums.boot()) if known else checksums.JournalPosition()
         with closing(journal_file.opened_to_read(journal)) as db:
             if journal_file.schema_of(db) != journal_file.SCHEMA:
                 raise UsageError(f"{journal} was written by an older version: start a server first")

@@ -106,7 +106,7 @@ def boot() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class JournalPosition:
     """A place in the journal: an event and its checksum."""
 
     seq: int = 0
@@ -117,12 +117,12 @@ class Mark:
 class Known:
     """What the note says. `epoch`: starts of the server; `boot`: of which start of the machine."""
 
-    written: Mark = Mark()
-    flushed: Mark = Mark()
+    written: JournalPosition = JournalPosition()
+    flushed: JournalPosition = JournalPosition()
     epoch: int = 0
     boot: str = ""
 
-    def expected(self, boot: str) -> Mark:
+    def expected(self, boot: str) -> JournalPosition:
         """The last event that must be in the journal, now that the machine's start is `boot`."""
         return self.written if boot and self.boot == boot else self.flushed
 
@@ -147,10 +147,9 @@ def read(path: Path) -> Known | None:
     if found is None or len(line) != LINE:
         raise ValueError("it is no line as DQ writes it")
     w, w_chain, f, f_chain, epoch, booted, _ = found.groups()
-    known = Known(
-        Mark(int(w), bytes.fromhex(w_chain)), Mark(int(f), bytes.fromhex(f_chain)), int(epoch),
-        booted,
-    )  # fmt: skip
+    written = JournalPosition(int(w), bytes.fromhex(w_chain))
+    flushed = JournalPosition(int(f), bytes.fromhex(f_chain))
+    known = Known(written, flushed, int(epoch), booted)
     if known.line() != line:
         raise ValueError("its checksum is wrong")
     return known
@@ -161,7 +160,7 @@ def note_of(journal: Path) -> Path:
     return Path(f"{journal}-last")
 
 
-class Note:
+class ChecksumFile:
     """The note of a journal that is being written."""
 
     def __init__(self, path: Path, known: Known) -> None:
@@ -171,7 +170,7 @@ class Note:
         self._fd = opened.open_own(path, os.O_RDWR | os.O_CREAT)
         self._write()
 
-    def committed(self, mark: Mark, *, flushed: bool) -> None:
+    def committed(self, mark: JournalPosition, *, flushed: bool) -> None:
         """The journal has been committed up to there, and flushed. OSError if it cannot be said."""
         self.known = Known(
             mark, mark if flushed else self.known.flushed, self.known.epoch, self.known.boot

@@ -40,7 +40,7 @@ from dq_server.core.model.events import Configured, Event
 from dq_server.core.settings import from_recorded
 from dq_server.live.rate_limited_log import RateLimitedLog
 from dq_server.live.store import checksums, journal_copy, journal_file
-from dq_server.live.store.checksums import Known, Mark
+from dq_server.live.store.checksums import JournalPosition, Known
 from dq_server.live.store.durability import relied_on
 from dq_server.live.store.journal_file import ANY, Broken
 from dq_server.live.store.verify_on_open import WHAT_TO_DO, NotWhole, damaged, look
@@ -144,7 +144,7 @@ class Journal:
         db.execute("PRAGMA synchronous=NORMAL")  # flushing is up to `commit`
         db.execute(f"PRAGMA wal_autocheckpoint={WAL_PAGES}")  # seldom: it flushes everything
         # First: a journal with tables and without a note is one that has lost it.
-        self._note = checksums.Note(checksums.note_of(self.path), known)
+        self._note = checksums.ChecksumFile(checksums.note_of(self.path), known)
         schema = journal_file.schema_of(db)
         if schema is None:
             journal_file.make(db)
@@ -233,7 +233,7 @@ class Journal:
             # SQLite may have undone the whole batch by itself: nothing more may join it.
             self._broken = f"{self.path}: cannot be written ({e})"
             raise JournalError(self._broken) from e
-        self._last = Mark(seq, chain)
+        self._last = JournalPosition(seq, chain)
         # Or, not assign: one event that somebody relies on obliges the whole batch.
         self._flush |= relied_on(event, actions)
 

@@ -22,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from dq_client.base import opened
-from dq_server.live.store.checksums import START, Mark, chained, of_ended, of_snapshot
+from dq_server.live.store.checksums import START, JournalPosition, chained, of_ended, of_snapshot
 
 SCHEMA = 2
 ANY = 1 << 62  # above every seq
@@ -143,10 +143,10 @@ def mark_as_patched(db: sqlite3.Connection) -> None:
     db.execute("INSERT OR REPLACE INTO meta VALUES ('patched', '')")
 
 
-def last_event(db: sqlite3.Connection) -> Mark:
+def last_event(db: sqlite3.Connection) -> JournalPosition:
     """The last event and its checksum."""
     row = db.execute("SELECT seq, sum FROM events ORDER BY seq DESC LIMIT 1").fetchone()
-    return Mark() if row is None else Mark(int(row[0]), bytes(row[1]))
+    return JournalPosition() if row is None else JournalPosition(int(row[0]), bytes(row[1]))
 
 
 def sum_of(db: sqlite3.Connection, seq: int) -> bytes | None:

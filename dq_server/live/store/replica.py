@@ -14,7 +14,7 @@ import msgspec
 
 from dq_client.base import messages as m
 from dq_server.live.store import checksums
-from dq_server.live.store.checksums import Mark
+from dq_server.live.store.checksums import JournalPosition
 from dq_server.live.store.journal import Journal, JournalError
 
 
@@ -46,7 +46,7 @@ class Replica(Journal):
         self.position = msgspec.json.decode(kept, type=Position) if kept else Position()
 
     @property
-    def mark(self) -> Mark:
+    def mark(self) -> JournalPosition:
         """The last event that it has."""
         return self._saved
 
@@ -91,7 +91,7 @@ class Replica(Journal):
         self.note("position", msgspec.json.encode(position).decode())
         self.position = position
 
-    def _begin_with(self, base: m.Base) -> Mark:
+    def _begin_with(self, base: m.Base) -> JournalPosition:
         for table in ("events", "snapshots", "ended"):
             self._db.execute(f"DELETE FROM {table}")  # noqa: S608 - names of ours
         self.first = max(1, base.seq)
@@ -101,15 +101,15 @@ class Replica(Journal):
             self._db.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", row)
             kept = (seq, chain, checksums.of_snapshot(seq, chain, base.body), base.body)
             self._db.execute("INSERT INTO snapshots VALUES (?, ?, ?, ?)", kept)
-        return Mark(base.seq, base.chain)
+        return JournalPosition(base.seq, base.chain)
 
-    def _insert(self, last: Mark, line: m.Line) -> Mark:
+    def _insert(self, last: JournalPosition, line: m.Line) -> JournalPosition:
         if line.seq != last.seq + 1:
             raise JournalError(f"event {line.seq} came after event {last.seq}")
         what = line.time, line.kind, line.body, line.actions
         chain = checksums.chained(last.chain, line.seq, *what)
         self._db.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", (line.seq, *what, chain))
-        return Mark(line.seq, chain)
+        return JournalPosition(line.seq, chain)
 
     def _archive(self, ended: list[tuple[int, bytes]]) -> None:
         rows = [(job, body, checksums.of_ended(job, body)) for job, body in ended]

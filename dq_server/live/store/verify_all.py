@@ -17,7 +17,7 @@ import msgspec
 from dq_server.core.model.errors import ConfigError
 from dq_server.core.model.events import EventsLost
 from dq_server.live.store import checksums, identity, journal_file, snapshot
-from dq_server.live.store.checksums import START, Known, Mark
+from dq_server.live.store.checksums import START, JournalPosition, Known
 from dq_server.live.store.journal import JournalError, actions_as_json, event_as_json, event_of
 from dq_server.live.store.journal_file import ANY, SCHEMA, Broken
 
@@ -97,7 +97,7 @@ def _events(db: sqlite3.Connection, first: int) -> list[str]:
     return []
 
 
-def _end(db: sqlite3.Connection, known: Known | None, last: Mark) -> list[str]:
+def _end(db: sqlite3.Connection, known: Known | None, last: JournalPosition) -> list[str]:
     """Whether the journal goes as far as it went."""
     if known is None:
         return [f"journal.sqlite-last is missing: nothing tells how far {last.seq} events went"]
@@ -147,7 +147,7 @@ def copy_sound(path: Path, target: Path) -> dict[str, Any]:
     except (*READING, OSError) as e:
         raise JournalError(f"{path}: nothing of it can be read ({e}): dq restore FILE") from e
     epoch = checksums.raised(epoch)
-    checksums.Note(checksums.note_of(target), Known(mark, mark, epoch)).close()
+    checksums.ChecksumFile(checksums.note_of(target), Known(mark, mark, epoch)).close()
     return {"sound_to": end, "written": max(end, written)}
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dq_server.live.store import checksums, journal_file
-from dq_server.live.store.checksums import Known, Mark
+from dq_server.live.store.checksums import JournalPosition, Known
 from dq_server.live.store.journal_file import Broken
 
 # Files up to this size are looked through whole at a start, which takes 0.1 s at most.
@@ -44,7 +44,7 @@ def look(path: Path) -> Known:
         raise NotWhole(
             f"{note} is damaged ({e}): it cannot be told whether {path.name} is whole; {WHAT_TO_DO}"
         ) from e
-    expected = Mark() if known is None else known.expected(checksums.boot())
+    expected = JournalPosition() if known is None else known.expected(checksums.boot())
     if not _has_bytes(path):
         if expected.seq or _has_bytes(Path(f"{path}-wal")):
             raise damaged(path, "the file is empty or gone", 0, expected.seq)
@@ -58,7 +58,9 @@ def look(path: Path) -> Known:
     return Known() if known is None else replace(known, written=expected)
 
 
-def _look_into(db: sqlite3.Connection, path: Path, known: Known | None, expected: Mark) -> None:
+def _look_into(
+    db: sqlite3.Connection, path: Path, known: Known | None, expected: JournalPosition
+) -> None:
     try:
         schema = journal_file.schema_of(db)
     except Broken as e:

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 from dq_server.core.features.draining import Drains
 from dq_server.core.model.jobs import JobState
 from dq_server.core.model.state import State
-from dq_server.live.translate import Places
+from dq_server.live.translate import ProcessorNames
 from dq_server.live.views import tables
 
 JOBS_AT_ONCE, NODES_AT_ONCE = 200, 20  # some 50 µs between two looks at the clock
@@ -57,7 +57,7 @@ class _Round(Generic[K]):
         self.due, self._left = True, None
 
 
-class Look:
+class ChangeScan:
     """Remembers the states of jobs and the rows of nodes as last looked at.
 
     changed, gone   told of each that is found
@@ -100,7 +100,7 @@ class Look:
         self._job_round.due = True
         self._node_round.due |= nodes
 
-    def go_on(self, state: State, places: Places, out: Callable[[], bool]) -> None:
+    def go_on(self, state: State, places: ProcessorNames, out: Callable[[], bool]) -> None:
         """Look, until `out` says that the time is up."""
 
         def job(number: int) -> None:
@@ -120,7 +120,7 @@ class Look:
         if self._node_round.go_on(nodes, lambda name: self._node(name, state, places), out):
             self._forget(self.nodes, nodes)
 
-    def _node(self, name: str, state: State, places: Places) -> None:
+    def _node(self, name: str, state: State, places: ProcessorNames) -> None:
         node = state.processors.nodes.get(name)
         if node is None:
             return

@@ -31,9 +31,9 @@ from dq_server.core.model.actions import Action, AnswerRemap
 from dq_server.core.model.jobs import Job, Remap
 from dq_server.core.model.state import State
 from dq_server.live.store.journal import Entry
-from dq_server.live.translate import Places
+from dq_server.live.translate import ProcessorNames
 from dq_server.live.views import decisions, tables
-from dq_server.live.views.change_scan import Key, Look
+from dq_server.live.views.change_scan import ChangeScan, Key
 from dq_server.live.views.decisions import Happened
 
 EVERY_S = 0.1
@@ -52,7 +52,7 @@ QUIET = (ev.RemapPoint, ev.CopyMade, ev.RankReported)
 
 
 @dataclass(frozen=True, slots=True)
-class Follower:
+class WaitingReader:
     """Who waits: a connection, the request that will be answered, and until when (monotonic)."""
 
     request_id: str
@@ -61,7 +61,7 @@ class Follower:
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class FeedSources:
     """Where the feed finds what it tells."""
 
     entries: Callable[[int], Iterable[Entry]]  # of the journal, after an event
@@ -74,16 +74,16 @@ class Sources:
 class Feed:
     """See the module's docstring. Used by the server's one thread."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: FeedSources) -> None:
         self._sources = sources
         self._changes: Changes[Key] = Changes()
         self._gone: deque[Key] = deque()
         self._whole_after = 0  # who knows less has missed that something is gone: all anew
-        self._look = Look(self._touch, self._lose)
+        self._look = ChangeScan(self._touch, self._lose)
         self._events: deque[Happened] = deque()  # with decisions, the latest
         self._complete_after = self.last_event = 0
         self._said: dict[int, str] = {}  # code of each running job's last `continue`
-        self._waiting: dict[bytes, Follower] = {}
+        self._waiting: dict[bytes, WaitingReader] = {}
         self._answered_s = float("-inf")
         self._answered_to = self._answered_event = 0  # what there was to tell then
         self._rows: dict[Key, tuple[int, msgspec.Raw]] = {}
@@ -149,7 +149,7 @@ class Feed:
     # --- who asks --------------------------------------------------------------------------------
 
     def ask(
-        self, identity: bytes, request_id: str, body: m.Since, state: State, places: Places
+        self, identity: bytes, request_id: str, body: m.Since, state: State, places: ProcessorNames
     ) -> m.ReplyBody | None:
         """The answer; None: it comes later, by `answer_waiting`."""
         now = self._sources.monotonic()
@@ -166,7 +166,7 @@ class Feed:
         # By connection: another request takes the place of the first. The same one is sent again
         # each second, and does not wait any longer for that.
         if waiting is None or waiting.request_id != request_id:
-            self._waiting[identity] = Follower(request_id, body, now + body.wait_s)
+            self._waiting[identity] = WaitingReader(request_id, body, now + body.wait_s)
         return None
 
     def _full(self, body: m.Since) -> str:
@@ -198,7 +198,7 @@ class Feed:
         )
 
     def answer_waiting(
-        self, state: State, places: Places, reply: Callable[[bytes, str, m.ReplyBody], None]
+        self, state: State, places: ProcessorNames, reply: Callable[[bytes, str, m.ReplyBody], None]
     ) -> None:
         """Answer who waits, if there is something to say or the time is up; between turns."""
         if not self._waiting:
@@ -236,7 +236,7 @@ class Feed:
         until_s = self._sources.monotonic() + within_s
         return lambda: self._sources.monotonic() > until_s
 
-    def _answer(self, body: m.Since, state: State, places: Places) -> m.Data:
+    def _answer(self, body: m.Since, state: State, places: ProcessorNames) -> m.Data:
         """See messages.Since."""
         out = self._clock(BUDGET_S)
         self._look.go_on(state, places, out)

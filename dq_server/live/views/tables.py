@@ -23,7 +23,7 @@ from dq_server.core.model.processors import Node
 from dq_server.core.model.state import State
 from dq_server.core.scheduler import Scheduler
 from dq_server.live.agents.output_paths import output_paths
-from dq_server.live.translate import Places, grid
+from dq_server.live.translate import ProcessorNames, grid
 from dq_server.live.views.pool import coming_view, until_s
 
 # What features say of a job, and lists leave out.
@@ -127,7 +127,7 @@ def jobs_view(state: State, *, active_only: bool, after: int, at_most: int) -> l
 
 
 def nodes_view(
-    state: State, places: Places, *, after: str = "", at_most: int = 0
+    state: State, places: ProcessorNames, *, after: str = "", at_most: int = 0
 ) -> list[dict[str, Any]]:
     """Nodes with what their processors do, and those that the pool has asked for; see jobs_view."""
     coming = coming_view(state)
@@ -142,7 +142,7 @@ def nodes_view(
     return rows + coming[max(0, first - len(there)) : max(0, last - len(there))]
 
 
-def node_known(state: State, places: Places, node: Node) -> dict[str, Any]:
+def node_known(state: State, places: ProcessorNames, node: Node) -> dict[str, Any]:
     """Of a node what changes seldom: all but who has its processors, which jobs tell."""
     info, drain = places.node(node.name), Drains.of(state).nodes.get(node.name)
     return {
@@ -159,7 +159,7 @@ def node_known(state: State, places: Places, node: Node) -> dict[str, Any]:
     }
 
 
-def node_view(state: State, places: Places, name: str) -> dict[str, Any]:
+def node_view(state: State, places: ProcessorNames, name: str) -> dict[str, Any]:
     """The row of one node; UnknownNode if there is none."""
     node = state.processors.node(name)
     return _node_view(state, places, node, _Now.of(state, [node]))
@@ -197,7 +197,7 @@ class _Now:
         return _Now(holder, found, in_use(state))
 
 
-def _node_view(state: State, places: Places, node: Node, now: _Now) -> dict[str, Any]:
+def _node_view(state: State, places: ProcessorNames, node: Node, now: _Now) -> dict[str, Any]:
     info, drain = places.node(node.name), Drains.of(state).nodes.get(node.name)
     holder, idle = now.holder, now.idle
     memory_used, gpus_used = now.used.get(node.name, (0, 0))

@@ -42,7 +42,7 @@ class _Reported:
     last: tuple[str, str] = ("", "")  # `what` and `code` of the last decision seen
 
 
-class Follower:
+class WatchEvents:
     """Keeps what was reported. `only`: follow this job alone, from its first decision on.
 
     active      rows of the jobs followed that have not ended

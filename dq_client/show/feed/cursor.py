@@ -10,7 +10,7 @@ from dq_client.base.connection import Connection
 ANSWER_WITHIN_S = 5.0  # beside what the server was allowed to wait
 
 
-class Place:
+class FeedCursor:
     """How far a client knows what has changed, of all jobs or of one."""
 
     def __init__(self, job: int = 0) -> None:

@@ -13,7 +13,7 @@ from dq_client.base.home import Home, machine
 from dq_client.node.agent.agent import Agent
 from dq_client.node.agent.allegiance import allegiance_of
 from dq_client.node.agent.applications import Applications, Launcher
-from dq_client.node.agent.background import BackgroundLoad, sees_all
+from dq_client.node.agent.background import BackgroundMeter, sees_all
 from dq_client.node.agent.beats import phase_of
 from dq_client.node.agent.context import Context
 from dq_client.node.agent.copies import NOTES, CopyKeeper
@@ -92,6 +92,6 @@ def make_agent(
         phase=phase_of(name),
         leave_within_s=leave_within_s,
         each_beat=each_beat,
-        background=BackgroundLoad(home) if alone and sees_all() else None,
+        background=BackgroundMeter(home) if alone and sees_all() else None,
         machine=adopts,
     )

@@ -27,7 +27,7 @@ class Past:
 
 
 @dataclass(slots=True)
-class Kept:
+class LocalStart:
     """One start of a job with ranks here. `orders`: by world, also those not yet given to it."""
 
     held: Tree
