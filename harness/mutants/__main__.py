@@ -79,7 +79,10 @@ GROUPS = {
         (
             *(f"dq_client/node/agent/{name}.py" for name in ("own_ranks", "local_start", "copies")),
             "dq_client/node/agent/vacancies.py",
-            *(f"dq_server/live/{name}.py" for name in ("orders", "job_ranks", "reconciliation")),
+            *(
+                f"dq_server/live/orders/{name}.py"
+                for name in ("dispatch", "job_ranks", "reconciliation")
+            ),
         ),
         (
             *(f"tests/client/test_{name}.py" for name in ("ends", "kept_copies", "private")),
