@@ -216,8 +216,8 @@ class Server:
     def apply(self, event: ev.Event) -> list[act.Action]:
         """Hand an event to the scheduler, journal it, carry out what follows.
 
-        Raises a SchedulerError, and nothing has changed, if the scheduler does not accept it; it is
-        Stalled if nothing can be saved at present.
+        SchedulerError: the scheduler does not accept it. Stalled: nothing can be saved at present.
+        Nothing has changed then.
         """
         if self.stall:
             self.stall.check()

@@ -77,7 +77,7 @@ GROUPS = {
     ),
     "agent": Group(
         (
-            *(f"dq_client/node/agent/{name}.py" for name in ("own_ranks", "kept", "copies")),
+            *(f"dq_client/node/agent/{name}.py" for name in ("own_ranks", "local_start", "copies")),
             "dq_client/node/agent/vacancies.py",
             *(f"dq_server/live/orders/{name}.py" for name in ("dispatch", "job_ranks")),
             "dq_server/live/orders/reconciliation.py",

@@ -86,7 +86,7 @@ FLOORS = {
         " store views",
         "loop": "access audit clock connection_limits engines rate_limited_log server standby"
         " store supervised",
-        "offline": "loop",
+        "offline": "loop store",
         "__main__": "configuration engines loop standby store",
     },
 }

@@ -24,7 +24,7 @@ BODIES = (*m.REQUESTS, *m.REPLIES, *m.ORDERS)
 # The server as a whole is for its loop, the agent for its own: their parts get what they need.
 WHOLES = {
     "dq_server.live.server": ("dq_server/live", {"loop.py"}),
-    "dq_client.node.agent.agent": ("dq_client/node/agent", {"making.py"}),
+    "dq_client.node.agent.agent": ("dq_client/node/agent", {"build.py"}),
 }
 BUILD_MESSAGES = ("dq_server/live/**", "dq_client/**", "resize_lib/**")
 

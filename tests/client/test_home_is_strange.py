@@ -32,10 +32,10 @@ from dq_server.live.audit import Audit
 from dq_server.live.clock import clock_of
 from dq_server.live.configuration import read_config
 from dq_server.live.store import backup, home_files, identity, maintenance
-from dq_server.live.store.journal import Journal
+from dq_server.live.store.journal import Journal, JournalError
 from tests.client.strange_files import REPLACED, unharmed
 
-REFUSALS = (DQError, OSError, SchedulerError, ValueError)
+REFUSALS = (DQError, JournalError, OSError, SchedulerError, ValueError)
 WAITS_S = 30  # a limit against hanging
 
 

@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import psutil
 import pytest
@@ -21,13 +21,17 @@ from dq_client.base.home import Home
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import StartJob
 from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.errors import SchedulerError
 from dq_server.core.model.jobs import JobKind, JobSpec
 from dq_server.core.model.sizes import configuration, grids
 from dq_server.live.access import Access, Principal
+from dq_server.live.context import Desk
 from dq_server.live.orders.startup import WAITS_FOR_AGENTS, resume
+from dq_server.live.requests import TABLE, answer
 from dq_server.live.server import Server
 from dq_server.live.store import checksums, journal_file, snapshot
 from dq_server.live.store.journal import Journal, JournalError, Unrepresentable, event_as_json
+from dq_server.live.store.read_only import Stalled
 from dq_server.live.store.recovery import replay, restored
 from harness.live import Live
 from tests.live.serving import answer_of, submission
@@ -267,6 +271,23 @@ def test_full_disk_refuses_the_whole_batch_and_recovers(life: Life) -> None:
     assert codec.decode_from_server(sent[-1]).body == m.Submitted(1)
     life.crash()
     assert set(life.start().scheduler.state.jobs) == {1}
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [(Stalled("not saved: the disk is full"), "later"), (JournalError("it is damaged"), "refused")],
+)
+def test_a_fault_of_storage_is_none_of_the_scheduler(
+    fault: Exception, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not isinstance(fault, SchedulerError)
+
+    def failing(*_: object) -> m.ReplyBody:
+        raise fault
+
+    monkeypatch.setitem(cast(dict[Any, Any], TABLE), m.JobQuery, failing)
+    asked = m.Request("1", m.JobQuery(1))
+    assert answer(cast(Desk, None), b"me", Principal(m.USER), asked) == m.Error(code, str(fault))
 
 
 def test_an_event_that_json_cannot_hold_is_refused() -> None:

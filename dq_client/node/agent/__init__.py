@@ -12,7 +12,7 @@ own_ranks.py    ranks that DQ starts itself, through keepers (dq_client/node/ran
 proxies.py      programs that mpiexec wants run on this node, or from here on another
 rsh_socket.py   the socket that dq-rsh connects to (base/dq_rsh.py)
 marks.py        ranks that ended without leaving their job (base/presence.py)
-kept.py         one start of a job with such ranks, as its agent knows it
+local_start.py  one start of a job with such ranks, as its agent knows it
 keepers.py      the agent's end of a keeper's line; how a keeper is made
 starters.py     processes with packages loaded that keepers are forked from
 """

@@ -2,7 +2,7 @@
 
 Source: see sharing.py. After the jobs that fit in queue order come those for which others gave
 processors away, as `hand_on` says, then the rest: EASY backfilling against the first job that
-cannot be served (planning/shadow.py), on processors that are kept for nobody. Beside reservations or
+cannot be served (planning/shadow.py), on processors kept for nobody. Beside reservations or
 profiles known in advance jobs start by a plan of depth 1, as under EASY.
 
 With `hand_on = "pool"` nothing is kept, and EASY protects the first job that waits.

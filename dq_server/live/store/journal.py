@@ -59,8 +59,11 @@ ACTION_TYPES: dict[str, type[Action]] = {t.__name__: t for t in get_args(Action)
 EVENT_TYPES: dict[str, type[Event]] = {t.__name__: t for t in core_events.Event.__args__}
 
 
-class JournalError(SchedulerError):
-    """The journal cannot be read or written; nothing may be acknowledged."""
+class JournalError(Exception):
+    """The journal cannot be read or written; nothing may be acknowledged.
+
+    No SchedulerError: the event may be legal, the disk or the file is not.
+    """
 
 
 @dataclass(frozen=True, slots=True)
