@@ -25,14 +25,14 @@ $(VENV)/.runs: pyproject.toml
 demo: $(VENV)/.runs
 	$(VENV)/bin/dq demo
 
-# every test but those of test-slurm; property tests draw as many examples as in CI. Two at a time, those that
-# cannot be beside another (alone) at the end. Clusters of two tests on two cores can be too slow for each
-# other: up to two that fail are tried again by themselves, and named
+# every test but those of test-slurm; property tests draw as many examples as in CI. A test with a cluster
+# waits for three quarters of its time, so there are three workers for each of two processors; those of
+# pure tests compute meanwhile. Tests that cannot be beside another (alone) come at the end
 CHOSEN = not slow and not slurm
-PYTEST = HYPOTHESIS_PROFILE=full $(VENV)/bin/python -m harness.second_try $(VENV)/bin/pytest
+WORKERS ?= 6
+PYTEST = HYPOTHESIS_PROFILE=full $(VENV)/bin/pytest
 test: venv
-	$(PYTEST) -n 2 -m "not live and not mpi and not alone and $(CHOSEN)"
-	$(PYTEST) -n 2 --dist worksteal -m "(live or mpi) and not alone and $(CHOSEN)"
+	$(PYTEST) -n $(WORKERS) --dist worksteal -m "not alone and $(CHOSEN)"
 	$(PYTEST) -m "alone and $(CHOSEN)"
 
 # the tests with a real Slurm on this machine; installs Debian's where it may
