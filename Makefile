@@ -1,8 +1,9 @@
 # Only wraps ordinary commands; README.md shows them.
 VENV ?= .venv
 PYTHON ?= python3
-# As in an installed package: where PYTHONDONTWRITEBYTECODE is set each command, server and agent would
-# compile its modules again, which is a third of their start
+# As in an installed package. Where PYTHONDONTWRITEBYTECODE is set each command, server and agent would
+# compile its modules again, which is a third of their start, and each worker of pytest all tests
+export PYTHONDONTWRITEBYTECODE :=
 BYTECODE = $(VENV)/bin/python -m compileall -q -x c/examples dq_client dq_server resize_lib
 
 .PHONY: demo docs test test-slurm test-mpi test-codes lint check mutants fix venv clean

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
@@ -48,12 +47,3 @@ def test_bad_windows_get_one_line(
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
     (line,) = done.stderr.strip().splitlines()
     assert text in line
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    """One cluster for the tests that must not change it."""
-    live = Live(tmp_path_factory.mktemp("dq") / "home")
-    live.up(4)
-    yield live
-    live.clear()

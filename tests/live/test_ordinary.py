@@ -87,7 +87,7 @@ def test_what_a_rank_has_for_itself_hinders_no_resize() -> None:
     require(resized_runs(programs("scratch")), fault_of_right)
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3])
+@pytest.mark.parametrize("ranks", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_what_cannot_be_right_is_refused_with_its_line(ranks: int) -> None:
     require(resized_runs(programs("refused"), ranks=ranks), fault_of_refused)
 
@@ -97,7 +97,7 @@ SLOW = pytest.mark.slow  # minutes each; `pytest -m slow tests/live/test_ordinar
 
 @pytest.mark.full
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=SLOW), pytest.param(3, marks=SLOW)])
-@pytest.mark.parametrize("kind", ["right", "scratch"])
+@pytest.mark.parametrize("kind", [pytest.param("right", marks=SLOW), "scratch"])
 def test_other_resizes_change_nothing(kind: str, seed: int) -> None:
     require(resized_runs(programs(kind), seed=seed, ranks=1 + seed % 3), fault_of_right)
 
