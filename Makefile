@@ -6,7 +6,7 @@ PYTHON ?= python3
 export PYTHONDONTWRITEBYTECODE :=
 BYTECODE = $(VENV)/bin/python -m compileall -q -x c/examples dq_client dq_server resize_lib
 
-.PHONY: demo docs test test-slurm test-mpi test-codes lint check mutants fix venv clean
+.PHONY: demo docs test test-slurm test-mpi test-codes lint check words mutants fix venv clean
 
 venv: $(VENV)/.installed
 
@@ -88,7 +88,11 @@ lint: venv
 # that start no cluster
 check: lint
 	$(VENV)/bin/pytest -n 2 -m "not slow and not full and not live and not mpi and not alone" \
-	    tests/architecture tests/core tests/plan tests/client tests/sim tests/live
+	    tests/architecture tests/words tests/core tests/plan tests/client tests/sim tests/live
+
+# the golden file of reasons and errors, after a change of words on purpose: read what the diff shows
+words: venv
+	$(VENV)/bin/python -m tests.words
 
 # whether the tests notice small bugs in the core, the journal, access, plans of redistribution, keepers,
 # what agents and server do about ends and copies, resizes and remap points
