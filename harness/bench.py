@@ -24,7 +24,7 @@ from dq_client.connection import Connection
 from dq_client.errors import DQError
 from dq_client.home import Home
 
-# The pause after the first look, and the longest: a look may be a request, which costs the server, too.
+# The pause after the first look, and the longest: a look may be a request to the server.
 POLL_S, POLL_GROWTH = (0.02, 0.15), 1.1
 HEARTBEAT_S = 2.0  # a rank that leaves early waits 3 s for the others; agents are away meanwhile
 # The first words of a job's shell command.
