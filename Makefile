@@ -6,7 +6,7 @@ PYTHON ?= python3
 export PYTHONDONTWRITEBYTECODE :=
 BYTECODE = $(VENV)/bin/python -m compileall -q -x c/examples dq_client dq_server resize_lib
 
-.PHONY: demo docs test test-slurm test-mpi test-codes lint check words mutants fix venv clean
+.PHONY: demo docs test test-slurm test-mpi test-codes lint check quick words mutants fix venv clean
 
 venv: $(VENV)/.installed
 
@@ -85,8 +85,11 @@ lint: venv
 	$(VENV)/bin/mypy
 
 # the linters, import rules and fast tests, in about a minute: run it before every commit. Of tests/live those
-# that start no cluster
-check: lint
+# that start no cluster. mypy has one processor, the tests another
+check: venv
+	$(MAKE) --jobs 2 --output-sync=target lint quick
+
+quick: venv
 	$(VENV)/bin/pytest -n 2 -m "not slow and not full and not live and not mpi and not alone" \
 	    tests/architecture tests/words tests/core tests/plan tests/client tests/sim tests/live
 
