@@ -17,14 +17,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from dq_server.core.model import events as ev
 from dq_server.core.model.sizes import configurations
 from dq_server.core.model.spec import JobKind, JobSpec
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.settings import configured
-from dq_server.live.feed import Feed, Sources
 from dq_server.live.translate import Places
+from dq_server.live.views.feed import Feed, Sources
 
 PER_NODE = 4
 LIMIT_MS = 5.0

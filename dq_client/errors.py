@@ -1,58 +1,23 @@
-"""Errors a client of the DQ server can meet, each with the exit code of the command line."""
+"""Errors of the Python client (client.py) and of resize_lib: the public names of base/errors.py."""
 
-from __future__ import annotations
+from dq_client.base.errors import (
+    DQError,
+    NoServer,
+    NotFound,
+    NotNow,
+    OtherVersion,
+    Refused,
+    Timeout,
+    UsageError,
+)
 
-
-class DQError(Exception):
-    """Base. `exit_code` is what the command line ends with (README, Commands)."""
-
-    exit_code = 1
-
-
-class UsageError(DQError):
-    """The command or a file given to it is malformed."""
-
-    exit_code = 2
-
-
-class NoServer(DQError):
-    """No server answers where one should be."""
-
-    exit_code = 3
-
-
-class Refused(DQError):
-    """The server understood and says no."""
-
-    exit_code = 4
-
-
-class NotNow(Refused):
-    """Not now (not saved, not known yet): the same request may succeed again."""
-
-
-class OtherVersion(Refused):
-    """The other side is a version of DQ that this one cannot talk with."""
-
-
-class NotFound(DQError):
-    """No such job, node or file."""
-
-    exit_code = 5
-
-
-class Timeout(DQError):
-    """What was waited for did not happen in time."""
-
-    exit_code = 6
-
-
-BY_CODE: dict[str, type[DQError]] = {
-    "usage": UsageError,
-    "refused": Refused,
-    "later": NotNow,
-    "version": OtherVersion,
-    "not_found": NotFound,
-    "timeout": Timeout,
-    "error": DQError,
-}
+__all__ = [
+    "DQError",
+    "NoServer",
+    "NotFound",
+    "NotNow",
+    "OtherVersion",
+    "Refused",
+    "Timeout",
+    "UsageError",
+]

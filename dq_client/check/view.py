@@ -10,6 +10,7 @@ from dq_client.check import words as w
 from dq_client.check.graph import Call, Node, is_made_of, lead_back, reached, sources
 from dq_client.check.liveness import header_end
 from dq_client.check.program import Loop, Program
+from dq_client.check.roles import Role, role_of
 from dq_client.check.scopes import rebuilds, statements_of
 
 SET_UP_METHODS = {"__init__", "__new__", "__post_init__", "__set_name__", "__init_subclass__"}
@@ -27,6 +28,7 @@ class Variable:
     loop: frozenset[str] = field(default_factory=frozenset)
     rebuilt: bool = False  # bound in a function of @rs.on_resize or @rs.setup
     changed_line: int = 0  # where the loop first binds or changes it; 0: the source shows none
+    role: Role = Role.NONE  # whether ranks change it by their place among the others
     file: str = ""  # of these lines; empty: unknown
 
 
@@ -78,9 +80,11 @@ class View:
         begun = self._before_loop(name, [n for n in nodes if not self._inside_only(n)])
         heads = [h for loop in self._loops for h in self._heads(loop, name)]
         kept = (number, name) in program.kept
+        accumulates = self._accumulates(heads, inside, name)
         return Variable(
             line=self._line_of(nodes),
-            accumulates=self._accumulates(heads, inside, name),
+            accumulates=accumulates,
+            role=self._role(inside, heads or self._heads_in_calls(name), accumulates),
             used=self._is_used([*heads, *inside] or begun),
             set_up=frozenset() if kept else _words(self._sources_before(begun)),
             loop=frozenset() if kept else _words(self.sources_inside(inside)),
@@ -96,9 +100,11 @@ class View:
         outside = [n for n in nodes if not self._is_later(n)]
         ending = f".{name}"
         heads = [h for loop in self._loops for s, h in loop.heads.items() if s.endswith(ending)]
+        accumulates = self._accumulates(heads, inside, ending)
         return Variable(
             line=self._line_of(nodes),
-            accumulates=self._accumulates(heads, inside, ending),
+            accumulates=accumulates,
+            role=self._role(inside, heads, accumulates),
             used=self._is_used([*heads, *(inside or nodes), program.attribute(name)]),
             set_up=_words(self._sources_before(outside)),
             loop=_words(self.sources_inside(inside)),
@@ -243,6 +249,27 @@ class View:
     def _heads(self, loop: Loop, name: str) -> list[Node]:
         slot = name if loop.scope == self._scope else f"^{self._scope}:{name}"
         return [loop.heads[slot]] if slot in loop.heads else []
+
+    def _heads_in_calls(self, name: str) -> list[Node]:
+        """The same of parameters of functions that the loop, or the call, gives it to."""
+        todo, seen = [(self._scope, name)], {(self._scope, name)}
+        found: list[Node] = []
+        while todo:
+            scope, slot = todo.pop()
+            for call in self._calls_of[scope]:
+                for parameter, path in call.paths.items():
+                    inner = call.body.scope, parameter
+                    if path == slot and inner not in seen:
+                        seen.add(inner)
+                        todo.append(inner)
+            loops = (o for o in self._loops if o.scope == scope and slot in o.heads)
+            found += [loop.heads[slot] for loop in loops]
+        return found
+
+    def _role(self, inside: list[Node], heads: list[Node], accumulates: bool) -> Role:
+        program = self._program
+        matter = matters(program)
+        return role_of(inside, heads, program.whole(), matter, accumulates=accumulates)
 
     def _before_loop(self, name: str, outside: list[Node]) -> list[Node]:
         """The versions that a variable may have when the loop is entered."""

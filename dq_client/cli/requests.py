@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dq_client import messages as m
-from dq_client.cli.values import JOB_ID
-from dq_client.connection import Connection
-from dq_client.errors import DQError, UsageError
-from dq_client.home import Home
-from dq_client.stopped_cluster import looking
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection, ask
+from dq_client.base.errors import DQError, UsageError
+from dq_client.base.home import Home
+from dq_client.base.values import JOB_ID
+from dq_client.deploy.stopped_cluster import looking
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -37,12 +37,6 @@ def records() -> Iterator[Connection]:
     """For a command that only shows things: if no server runs, what its journal holds."""
     with looking(Home.default()) as connection:
         yield connection
-
-
-def ask(connection: Connection, body: m.RequestBody) -> Any:
-    """The data that the server answers; None if the request has no data for an answer."""
-    reply = connection.call(body)
-    return reply.data if isinstance(reply, m.Data) else None
 
 
 def cluster_now(connection: Connection) -> float:

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dq_client import messages as m
-from dq_client.cli.output import SCHEMA, clock, note, say
-from dq_client.cli.requests import JobId, ask, json_option, resolve, server
-from dq_client.connection import Connection
-from dq_client.errors import UsageError
-from dq_client.following.place import Place
-from dq_client.report.bars import bar_rows
-from dq_client.report.follow import Event, Follower
-from dq_client.report.live_view import is_drawable
-from dq_client.report.text import shortened
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection, ask
+from dq_client.base.errors import UsageError
+from dq_client.cli.requests import JobId, json_option, resolve, server
+from dq_client.show.feed.place import Place
+from dq_client.show.output import SCHEMA, clock, note, say
+from dq_client.show.report.bars import bar_rows
+from dq_client.show.report.follow import Event, Follower
+from dq_client.show.report.live_view import is_drawable
+from dq_client.show.report.text import shortened
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -46,7 +46,7 @@ def watch(job_id: int | None, keep: bool, as_json: bool) -> int:
         if as_json or not is_drawable(sys.stdout):
             return _follow(connection, follower, show, lambda _: None, keep=keep)
         with _live() as live:
-            from dq_client.report.terminal import draw_bars
+            from dq_client.show.report.terminal import draw_bars
 
             def bars(processors: int) -> None:
                 rows = bar_rows(list(follower.active.values()))

@@ -14,10 +14,10 @@ from pathlib import Path
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
 
-from dq_client import keys
-from dq_client import messages as m
-from dq_client.connection import prepare
-from dq_client.errors import UsageError
+from dq_client.base import keys
+from dq_client.base import messages as m
+from dq_client.base.connection import prepare
+from dq_client.base.errors import UsageError
 
 DOMAIN = "dq"
 
@@ -138,9 +138,9 @@ def bind_router(
     # Without an authenticator CURVE lets any stranger's key in; an enforced domain fails closed.
     router.setsockopt(zmq.ZAP_DOMAIN, DOMAIN.encode())
     router.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
-    # Without it a message to a full queue is dropped silently; with it the send raises (front.py).
+    # Without it a message to a full queue is dropped silently; with it the send raises (loop.py).
     router.setsockopt(zmq.ROUTER_MANDATORY, 1)
-    # Per frame, so it bounds no message of many frames: guard.py does.
+    # Per frame, so it bounds no message of many frames: connection_limits.py does.
     router.setsockopt(zmq.MAXMSGSIZE, 2 * m.FRAME_BYTES_MAX)
     router.setsockopt(zmq.HANDSHAKE_IVL, 5000)
     router.setsockopt(zmq.SNDHWM, 2000)

@@ -29,8 +29,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from dq_client.home import write_private
-from dq_client.ranks import opened
+from dq_client.base import opened
+from dq_client.base.home import write_private
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 

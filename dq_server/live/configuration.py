@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dq_client.errors import UsageError
-from dq_client.text_files import toml_of
+from dq_client.base.errors import UsageError
+from dq_client.base.text_files import toml_of
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import ConfigError
 from dq_server.core.model.launching import Launching

@@ -66,15 +66,15 @@ DOORS = {
     "dq_server/sim/plots.py": {"matplotlib"},
     "dq_server/sim/study/figures.py": {"matplotlib"},
     # the live page, an extra; its command imports them only to serve
-    "dq_client/web/site.py": {"starlette"},
-    "dq_client/web/limits.py": {"uvicorn"},
-    "dq_client/web/process.py": {"uvicorn"},
-    "dq_client/web/metrics.py": {"prometheus_client"},
+    "dq_client/show/web/site.py": {"starlette"},
+    "dq_client/show/web/limits.py": {"uvicorn"},
+    "dq_client/show/web/process.py": {"uvicorn"},
+    "dq_client/show/web/metrics.py": {"prometheus_client"},
     # the terminal's page, an extra; its command imports them only to show it
-    "dq_client/top/app.py": {"textual"},
-    "dq_client/top/detail.py": {"textual"},
-    "dq_client/top/listing.py": {"textual"},
-    "dq_client/top/looks.py": {"textual"},
+    "dq_client/show/top/app.py": {"textual"},
+    "dq_client/show/top/detail.py": {"textual"},
+    "dq_client/show/top/listing.py": {"textual"},
+    "dq_client/show/top/looks.py": {"textual"},
     # building libdq: an extra, for programs in C
     "resize_lib/c/build.py": {"cffi"},
     "dq_server/sim/progress.py": {"rich"},
@@ -91,7 +91,15 @@ IMPURE = {
 
 
 # Loaded by starters under another name, in interpreters without DQ.
-RANKS = ROOT / "dq_client" / "ranks"
+RANKS = ROOT / "dq_client" / "node" / "ranks"
+STARTED = [
+    *sorted(RANKS.glob("*.py")),
+    *(ROOT / "dq_client" / "base" / f"{name}.py" for name in ("channel", "opened", "process")),
+]
+OF_STARTED = {
+    "dq_client.node.ranks",
+    *(f"dq_client.base.{path.stem}" for path in STARTED if path.parent != RANKS),
+}
 
 
 @cache
@@ -104,8 +112,9 @@ def imported(path: Path) -> frozenset[str]:
         elif isinstance(node, ast.ImportFrom):
             module = node.module or ""
             if node.level:
-                assert path.parent == RANKS, f"{path}: relative import"
-                module = f"dq_client.ranks.{module}".rstrip(".")
+                assert path in STARTED, f"{path}: relative import"
+                package = path.relative_to(ROOT).parts[: -node.level]
+                module = ".".join([*package, *([module] if module else [])])
             found.add(module)
             found |= {f"{module}.{alias.name}" for alias in node.names}
     return frozenset(found)
@@ -122,19 +131,17 @@ def within(module: str, packages: set[str]) -> bool:
 def test_a_starter_needs_the_standard_library_only() -> None:
     wrong = [
         f"{path.name}: {module}"
-        for path in sorted(RANKS.glob("*.py"))
-        if path.name != "__main__.py"  # a launcher of its own, run in our interpreter
-        for module in imported(path)
-        if module.partition(".")[0] not in STDLIB and not within(module, {"dq_client.ranks"})
+        for path in STARTED
+        for module in imported(path) - {"dq_client.base"}  # half of `from ...base import opened`
+        if module.partition(".")[0] not in STDLIB and not within(module, OF_STARTED)
     ]
     assert not wrong
 
 
 def test_a_starter_s_modules_import_each_other_relatively() -> None:
     """In a job's interpreter the package has another name."""
-    for path in RANKS.glob("*.py"):
-        if path.name != "__main__.py":
-            assert "from dq_client" not in path.read_text(), path.name
+    for path in STARTED:
+        assert "from dq_client" not in path.read_text(), path.name
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -229,12 +236,11 @@ def test_one_module_holds_the_wire_messages() -> None:
 
 
 def test_the_command_line_prints_through_one_place() -> None:
-    """dq_client/cli/output.py makes what others say harmless; nobody prints beside it."""
+    """dq_client/show/output.py makes what others say harmless; nobody prints beside it."""
     prints = [
         f"{path.name}:{node.lineno}"
-        for path in sorted((ROOT / "dq_client/cli").glob("*.py"))
+        for path in files("dq_client/cli")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("print", "click.echo")
-        if path.name != "output.py"
     ]
     assert prints == []

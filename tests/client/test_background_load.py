@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from dq_client.agent.background import BackgroundLoad, Used, busy_s, own_s, processes_of
-from dq_client.home import Home, created_s, machine, write_private
+from dq_client.base.home import Home, created_s, machine, write_private
+from dq_client.node.agent.background import BackgroundLoad, Used, busy_s, own_s, processes_of
 
 SPIN = "import time\nwhile time.process_time() < {}: pass"
 

@@ -9,10 +9,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dq_client.cluster import Cluster, read_cluster
-from dq_client.emulation import cgroups, governor, mechanism, network
-from dq_client.emulation.mechanism import require_fit
-from dq_client.errors import UsageError
+from dq_client.base import cgroups
+from dq_client.base.errors import UsageError
+from dq_client.deploy import mechanism
+from dq_client.deploy.cluster import Cluster, read_cluster
+from dq_client.deploy.mechanism import require_fit
+from dq_client.node.emulation import governor, network
 
 HOSTFILES = Path(__file__).parents[2] / "hostfiles"
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from dq_client import messages as m
-from dq_client.agent.kept import KEEPER_LOST, KILLED, Kept
-from dq_client.ranks import ends
-from dq_client.ranks.ends import EndsFile, Standing, standing
+from dq_client.base import messages as m
+from dq_client.node.agent.kept import KEEPER_LOST, KILLED, Kept
+from dq_client.node.ranks import ends
+from dq_client.node.ranks.ends import EndsFile, Standing, standing
 
 FAILED = {"code": 3, "why": "rank 1 on n01 has failed"}
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from dq_client.agent.supervisor import Supervisor, Watched
-from dq_client.home import Home, created_s, machine
-from dq_client.hosts import far_side
+from dq_client.base.home import Home, created_s, machine
+from dq_client.deploy.ssh import remote_bootstrap
+from dq_client.deploy.supervisor import Supervisor, Watched
 
 
 @pytest.fixture
@@ -67,5 +67,5 @@ def test_one_that_was_killed_before_is(home: Home) -> None:
 def test_one_that_is_ended_from_afar_stays_ended(home: Home) -> None:
     file = home.agent("beta") / "agent.json"
     file.write_text(json.dumps(killed()))
-    far_side.end(home, "beta")
+    remote_bootstrap.end(home, "beta")
     assert not file.exists()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dq_client.ranks import pmi
+from dq_client.node.ranks import pmi
 
 
 def world(

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from dq_client.cluster import read_cluster
-from dq_client.errors import UsageError
-from dq_client.slurm import commands
-from dq_client.slurm.allocation import nodes_here, per_node
-from dq_client.slurm.commands import Holder, Place, SlurmAway, SlurmError, read_holders
-from dq_client.slurm.script import Ask, script, submission
-from dq_client.slurm.settings import SlurmTable, left_s, time_s
+from dq_client.base.errors import UsageError
+from dq_client.deploy.cluster import read_cluster
+from dq_client.deploy.slurm import commands
+from dq_client.deploy.slurm.allocation import nodes_here, per_node
+from dq_client.deploy.slurm.commands import Holder, Place, SlurmAway, SlurmError, read_holders
+from dq_client.deploy.slurm.script import Ask, script, submission
+from dq_client.deploy.slurm_settings import SlurmTable, left_s, time_s
 
 FILE = 'engine = "slurm"\n[pool]\nmax = 4\n'
 

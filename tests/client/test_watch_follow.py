@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dq_client.report.follow import Follower
+from dq_client.show.report.follow import Follower
 from tests.client.report_data import T0, job, stay
 
 

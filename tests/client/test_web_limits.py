@@ -13,9 +13,9 @@ pytest.importorskip("uvicorn", reason="dq web needs the extra web")
 
 import uvicorn
 
-from dq_client.web import limits
-from dq_client.web.gate import Receive, Scope, Send
-from dq_client.web.process import CONNECTIONS_MAX, Server, listen
+from dq_client.show.web import limits
+from dq_client.show.web.gate import Receive, Scope, Send
+from dq_client.show.web.process import CONNECTIONS_MAX, Server, listen
 
 SILENT = 300
 ASK = b"GET / HTTP/1.1\r\nHost: x\r\n"

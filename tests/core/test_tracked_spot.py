@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.sizes import configuration
 from dq_server.core.model.tracking import CHANGED_Z, SpotOptions, Tracking, rank_sum_z
-from dq_server.live import snapshot
+from dq_server.live.store import snapshot
 from tests.core.cluster import Cluster, MakeCluster
 
 TRACKED = {"sweet_spot": "tracked"}

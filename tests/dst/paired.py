@@ -15,16 +15,16 @@ from typing import Any
 
 import msgspec
 
-from dq_client import codec
-from dq_client import messages as m
-from dq_client.agent.allegiance import Allegiance, Kept
+from dq_client.base import codec
+from dq_client.base import messages as m
+from dq_client.node.agent.allegiance import Allegiance, Kept
 from dq_server.live.access import Principal
-from dq_server.live.journal import EVENT_TYPES, Entry
-from dq_server.live.pairing import TERM_OF_EPOCH
-from dq_server.live.replica import Position
-from dq_server.live.seals import Mark
 from dq_server.live.server import Server
-from dq_server.live.standby import Standby, next_epoch
+from dq_server.live.standby.follower import Standby, next_epoch
+from dq_server.live.standby.leader import TERM_OF_EPOCH
+from dq_server.live.store.checksums import Mark
+from dq_server.live.store.journal import EVENT_TYPES, Entry
+from dq_server.live.store.replica import Position
 from tests.dst.played_agent import HEARTBEAT_S
 from tests.dst.played_line import Line
 from tests.dst.played_machine import NODES

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dq_client import messages as m
-from dq_client.agent.agent import WrongServer
+from dq_client.base import messages as m
+from dq_client.node.agent.agent import WrongServer
 from dq_server.core.model.pool import Pool, PoolOptions, Shape
 from dq_server.live.engines.driver import Driver
 from dq_server.live.engines.link import EngineLink

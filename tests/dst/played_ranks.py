@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from dq_client import messages as m
-from dq_client.agent import own_ranks
-from dq_client.agent.context import Context
-from dq_client.agent.kept import Kept
-from dq_client.agent.own_ranks import OwnRanks
-from dq_client.launch import LaunchError
+from dq_client.base import messages as m
+from dq_client.base.launch import LaunchError
+from dq_client.node.agent import own_ranks
+from dq_client.node.agent.context import Context
+from dq_client.node.agent.kept import Kept
+from dq_client.node.agent.own_ranks import OwnRanks
 from tests.dst.played_keeper import Keeper
 from tests.dst.played_start import begin, started
 from tests.dst.verdict import Wrong

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dq_client import messages as m
-from dq_client.agent.holdings import Record
+from dq_client.base import messages as m
+from dq_client.node.agent.holdings import Record
 from dq_server.live.access import Principal
 from dq_server.live.requests.agents import runs
 from tests.dst.played_app import App

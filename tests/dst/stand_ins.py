@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from dq_client import messages as m
-from dq_client.agent.holdings import Record
-from dq_client.keys import KeyPair
-from dq_server.live.journal import (
+from dq_client.base import messages as m
+from dq_client.base.keys import KeyPair
+from dq_client.node.agent.holdings import Record
+from dq_server.live.store.checksums import START, chained
+from dq_server.live.store.durability import relied_on
+from dq_server.live.store.journal import (
     EVENT_TYPES,
     Entry,
     JournalError,
     actions_as_json,
     event_as_json,
 )
-from dq_server.live.journal_file import ANY
-from dq_server.live.reliance import relied_on
-from dq_server.live.seals import START, chained
+from dq_server.live.store.journal_file import ANY
 from tests.dst.played_machine import Machine, Process
 
 if TYPE_CHECKING:

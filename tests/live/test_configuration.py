@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dq_client.errors import UsageError
+from dq_client.base.errors import UsageError
 from dq_server.core.model.ends import NodeOptions
 from dq_server.core.model.launching import Launching
 from dq_server.core.model.pool import PoolOptions

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from dq_client import messages as m
-from dq_client.connection import Connection
-from dq_client.following.one_job import looks
-from dq_client.following.place import Place
-from dq_server.live import feed, feed_look
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection
+from dq_client.show.feed.one_job import looks
+from dq_client.show.feed.place import Place
+from dq_server.live.views import change_scan, feed
 from tests.live.serving import Serving, answer_of, submission
 
 
@@ -258,7 +258,7 @@ def test_a_look_that_takes_long_is_gone_on_with_by_the_next_answer(
     """The time is up at once, each time: an answer has one row, and a part of the look."""
     monkeypatch.setattr(feed, "BUDGET_S", -1.0)
     agent, user = served.agent("a", "n1", "n2"), served.role("user")
-    count = feed_look.JOBS_AT_ONCE + 40
+    count = change_scan.JOBS_AT_ONCE + 40
     user.call(submission("first", 4))
     for k in range(count - 2):
         user.call(submission(f"job {k}", 4))
@@ -284,8 +284,8 @@ def test_who_waits_hears_of_all_though_the_look_takes_long(
     served: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feed, "BUDGET_S", -1.0)
-    monkeypatch.setattr(feed_look, "JOBS_AT_ONCE", 1)
-    served.front.server.feed._look = feed_look.Look(
+    monkeypatch.setattr(change_scan, "JOBS_AT_ONCE", 1)
+    served.front.server.feed._look = change_scan.Look(
         served.front.server.feed._touch, served.front.server.feed._lose
     )
     agent, user = served.agent("a", "n1"), served.role("user")

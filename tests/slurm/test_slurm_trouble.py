@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dq_client.home import is_alive
+from dq_client.base.home import is_alive
 from tests.slurm.minislurm import MiniSlurm
 from tests.slurm.on_slurm import OnSlurm
 

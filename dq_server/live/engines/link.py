@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import logging
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from dq_server.core.model import events as ev
 from dq_server.core.model.errors import InvalidTransition, SchedulerError
 from dq_server.core.model.pool import ON_THE_WAY, Pool, TicketState
 from dq_server.core.model.state import State
-from dq_server.live.desk import Desk
+from dq_server.live.context import Desk
 from dq_server.live.engines.driver import Thread
 from dq_server.live.engines.port import Ended, News, Pending, Refused, Started, Wanted
 

@@ -6,13 +6,13 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from dq_client.errors import DQError
-from dq_client.home import Home
-from dq_client.ranks import opened
-from dq_client.slurm import commands
-from dq_client.slurm.commands import Place, SlurmAway
-from dq_client.slurm.script import Ask, output, script, submission
-from dq_client.slurm.settings import Noted
+from dq_client.base import opened
+from dq_client.base.errors import DQError
+from dq_client.base.home import Home
+from dq_client.deploy.slurm import commands
+from dq_client.deploy.slurm.commands import Place, SlurmAway
+from dq_client.deploy.slurm.script import Ask, output, script, submission
+from dq_client.deploy.slurm_settings import Noted
 from dq_server.live.engines.port import Has, Phase, Refusal, Unclear
 
 LAST_BYTES = 4096

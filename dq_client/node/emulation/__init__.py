@@ -1,0 +1,12 @@
+"""Many emulated nodes on one machine: what slows them, and does the machine carry them?
+
+contained.py      a contained cluster: made, found again after a crash, removed
+network.py        its bridge and shaped links
+governor.py       without control groups: processes are stopped and continued by a budget
+job_processes.py  finding those processes
+enforcement.py    what agents do for all this where no namespace does it
+
+Which mechanism, and whether the nodes fit: deploy/mechanism.py. Control groups, and how a rank
+reports that MPI is up: base/cgroups.py, base/slowed_rank.py. What a rank does itself, pacing among
+it, is in resize_lib/emulation.
+"""
