@@ -17,7 +17,7 @@ def windows(live: Live) -> list[dict[str, object]]:
 
 
 def test_a_window_from_beginning_to_end(cluster: Live) -> None:
-    words = ("n01", "--start", "now", "--duration", "5s", "--name", "w", "--reason", "disks")
+    words = ("n01", "--start", "now", "--duration", "12s", "--name", "w", "--reason", "disks")
     job = cluster.submit("-n", 4, "--kind", "rigid", "--hold", "--", "true")  # all nodes
     made = json.loads(cluster.dq("maintenance", *words, "--json"))
     assert made == {"schema": 1, "maintenance": {"name": "w"}}

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.live
 def test_a_reservation_from_beginning_to_end(cluster: Live) -> None:
     made = json.loads(
         cluster.dq(
-            "reserve", "-n", 3, "--start", "+6s", "--duration", "4s", "--name", "r", "--json"
+            "reserve", "-n", 3, "--start", "+10s", "--duration", "4s", "--name", "r", "--json"
         )
     )
     assert made == {"schema": 1, "reservation": {"name": "r"}}

@@ -79,7 +79,7 @@ def test_task_farms(ranks: int, recipe: Recipe) -> None:
     if ranks > 1:
         assert found["ranks"] == ranks
         busy = [len(counts) for counts in found["counts"] if 0 in counts]
-        assert busy[0] < 12, "the rank with the long task got its share of the others, too"
+        assert busy[0] < 40 // ranks, "the rank with the long task got its share of the others, too"
     for rank, told in enumerate(found["errors"]):
         (index, text, cause), (index2, text2, _), count, *rest = told
         assert (index, index2, count) == (1, 0, 299)

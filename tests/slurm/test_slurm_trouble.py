@@ -62,7 +62,7 @@ def test_an_sbatch_that_never_ends_keeps_nobody_waiting(
 ) -> None:
     noted = tmp_path / "pid"
     sbatch.does(f"echo $$ > {noted}.new; mv {noted}.new {noted}; exec sleep 1000")
-    on_slurm.up_with("retry_s = 1\nretry_max_s = 1", 'time = "30"\nanswer_within_s = 3')
+    on_slurm.up_with("retry_s = 1\nretry_max_s = 1", 'time = "30"\nanswer_within_s = 10')
     job = on_slurm.submit("-n", 1, *SHORT)
 
     def answered_meanwhile() -> bool:
@@ -71,7 +71,7 @@ def test_an_sbatch_that_never_ends_keeps_nobody_waiting(
         return pid > 0 and is_alive(pid)
 
     on_slurm.until(answered_meanwhile)
-    on_slurm.until(lambda: "sbatch has not answered for 3 s" in why(on_slurm, job))
+    on_slurm.until(lambda: "sbatch has not answered for 10 s" in why(on_slurm, job))
     sbatch.gone()
     assert on_slurm.wait_end(job)["state"] == "done"
     assert len(on_slurm.holders()) == 1
