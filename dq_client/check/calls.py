@@ -39,6 +39,9 @@ class Calls(Flow):
         called = NOTHING if isinstance(func, ast.Attribute) else self.value(func)
         given = self._given(node)
         name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+        what, _, method = called.kind.partition(":")
+        if what == w.METHOD:
+            return self._of_comm(method, given, node.lineno)
         target, owner = self._target(func, base, called)
         if isinstance(target, Scope):
             back = self.known(target, owner, given, node.lineno)

@@ -135,6 +135,8 @@ class Values(Calls):
             if name in w.COMMS:
                 return Value(kind=w.COMM)
             bits = table.get(name)
+            if not bits and base.kind == w.COMM:
+                return Value(base.nodes, f"{w.METHOD}:{name}")
             if not bits:
                 return Value(base.nodes)
             return Value([*base.nodes, Node(source=bits)], w.PLAIN)

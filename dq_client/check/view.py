@@ -51,10 +51,21 @@ class Region:
 
 
 class View:
-    """A program from the loop, or the call, in `line` of a scope; line 0: from all its loops."""
+    """A program from the loop, or the call, in `line` of a scope; line 0: from all its loops.
 
-    def __init__(self, program: Program, scope: int, line: int) -> None:
+    running: scopes and lines that run now; of a function that one of them calls, other calls do not
+    count
+    """
+
+    def __init__(
+        self, program: Program, scope: int, line: int, running: Iterable[tuple[int, int]] = ()
+    ) -> None:
         self._program, self._scope, self._line = program, scope, line
+        places = set(running)
+        self._entered: defaultdict[int, set[Call]] = defaultdict(set)  # what runs, by which calls
+        for call in program.calls:
+            if (call.scope, call.line) in places:
+                self._entered[call.body.scope].add(call)
         self._calls_of: defaultdict[int, list[Call]] = defaultdict(list)
         for call in program.calls:
             self._calls_of[call.scope].append(call)
@@ -119,9 +130,14 @@ class View:
 
     def _is_entry(self, call: Call) -> bool:
         """Whether a function is entered by this call in the loop; of others, before it."""
-        if self.calls(call.body.scope):
-            return self.has(call.scope, call.line)
-        return self._is_before(call)
+        inside = self.calls(call.body.scope) and self.has(call.scope, call.line)
+        if call.body.scope in self._entered:
+            return inside or not self._is_other(call)
+        return inside or (not self.calls(call.body.scope) and self._is_before(call))
+
+    def _is_other(self, call: Call) -> bool:
+        """Whether a function that runs was entered by another call."""
+        return call.body.scope in self._entered and call not in self._entered[call.body.scope]
 
     def _sources_before(self, nodes: Iterable[Node]) -> int:
         whole = self._program.whole()
@@ -129,7 +145,8 @@ class View:
 
     def _is_before(self, call: Call) -> bool:
         """Whether a call may run before the loop."""
-        return call.scope in self._before and self._stands_before(call)
+        before = call.scope in self._before and self._stands_before(call)
+        return before and not self._is_other(call)
 
     def _stands_before(self, call: Call) -> bool:
         last = self._last_line.get(call.scope)

@@ -7,9 +7,9 @@ RANK, SIZE, PART, TIME, RANDOM, EMPTY, PROCESS = (1 << k for k in range(7))
 CLOCK = TIME | RANDOM | EMPTY | PROCESS
 
 # Kinds of values.
-SESSION, COMM, GRID, OBJECT, VALUE, LOCAL, RNG, FILE, SHOW, PLAIN, GENERATOR = (
+SESSION, COMM, GRID, OBJECT, VALUE, LOCAL, RNG, FILE, SHOW, PLAIN, GENERATOR, METHOD = (
     *("session", "comm", "grid", "object", "value", "part", "rng", "file", "show", "plain"),
-    "generator",
+    *("generator", "method"),  # "method:Bcast": of a communicator, under another name
 )
 BY_NAME = {"rs": SESSION, "session": SESSION, "comm": COMM, "world": COMM, "cart": COMM}
 

@@ -19,8 +19,6 @@ SLOW = pytest.mark.slow  # minutes each; `pytest -m slow tests/live/test_ordinar
 GROUP = 30  # programs that share a cluster
 # Of the folder "right". A refusal with a line is as good.
 MAY_BE_REFUSED = {
-    "adam",  # one rank alone cannot show that what a function returns is the same on all
-    "adaptive_step",  # the same
     "file_next",  # a text file that is iterated over hides its position
     "setup_reduced",  # allgather before the loop: an entry for each rank there was
 }
@@ -36,7 +34,7 @@ BY_CHANCE = "is the same on all of them now"  # whole numbers may be, and tell n
 # Right is as good here as a refusal: whether these can be carried is a question of effort.
 MAY_BE_RIGHT = {
     "comprehension_loop", "database", "duplicated", "environment_state", "islands", "kept_rank",
-    "lambda_list", "next_loop", "pairwise", "split_setup", "summed_loop", "thread_counter",
+    "lambda_list", "last_rank_once", "next_loop", "pairwise", "split_setup", "summed_loop", "thread_counter",
     "thread_pool",
 }  # fmt: skip
 
