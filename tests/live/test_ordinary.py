@@ -34,8 +34,8 @@ BY_CHANCE = "is the same on all of them now"  # whole numbers may be, and tell n
 # Right is as good here as a refusal: whether these can be carried is a question of effort.
 MAY_BE_RIGHT = {
     "comprehension_loop", "database", "duplicated", "environment_state", "islands", "kept_rank",
-    "lambda_list", "last_rank_once", "next_loop", "pairwise", "split_setup", "summed_loop", "thread_counter",
-    "thread_pool",
+    "lambda_list", "last_rank_once", "next_loop", "pairwise", "split_setup", "summed_loop",
+    "thread_counter", "thread_pool",
 }  # fmt: skip
 
 
