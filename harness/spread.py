@@ -7,6 +7,7 @@ each part begins with as many tests that wait as any other, and ends with tests 
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import TypeVar
@@ -28,7 +29,10 @@ def spread(
         free = [n for n in range(workers) if len(parts[n]) < sizes[n]]
         return min(free, key=lambda n: len(parts[n]))
 
-    for _, group in groupby((test for test in tests if waits(test)), module):
+    waiting = (test for test in tests if waits(test))
+    groups = [list(group) for _, group in groupby(waiting, module)]
+    random.Random(1).shuffle(groups)  # modules of one folder are much alike: not all at once
+    for group in groups:
         at = emptiest()
         for test in group:
             if len(parts[at]) == sizes[at]:  # the rest of a module that has no room
