@@ -223,8 +223,9 @@ class Calls(Flow):
             return _of_environment(node)
         if name in w.PROCESSES and (module or not base.nodes) and not self._is_ours(name):
             return _source(w.PROCESS)
-        if name == "open" or (base.kind == w.FILE and name.startswith("read")):
-            return Value([Node(source=w.PROCESS)], w.FILE) if name == "open" else NOTHING
+        opens = name == "open" or (name == "Open" and module == "MPI.File")
+        if opens or (base.kind == w.FILE and name.startswith("read")):
+            return Value([Node(source=w.PROCESS)], w.FILE) if opens else NOTHING
         if name in w.MAKES_SHOW:
             return Value(given.nodes, w.SHOW)
         if name in w.MAKES_RNG:

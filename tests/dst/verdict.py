@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from dq_server.core.model.jobs import JobState
@@ -30,11 +32,24 @@ class Bugs(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
         self.found: list[str] = []
-        for name in ("dq.server", "dq.agent"):
-            log = logging.getLogger(name)
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Within, they are collected and shown nowhere else."""
+        self.found.clear()
+        logs = [logging.getLogger(name) for name in ("dq.server", "dq.agent")]
+        before = [(log.level, log.propagate) for log in logs]
+        for log in logs:
             log.addHandler(self)
             log.setLevel(logging.ERROR)
             log.propagate = False
+        try:
+            yield
+        finally:
+            for log, (level, propagate) in zip(logs, before, strict=True):
+                log.removeHandler(self)
+                log.setLevel(level)
+                log.propagate = propagate
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.exc_info:

@@ -127,13 +127,13 @@ class World:
 
     def run(self) -> World:
         """Faults for a while, then peace until all is settled."""
-        BUGS.found.clear()
-        if not isinstance(self.store, PlayedJournal):
-            self.live()
-            return self
-        with self.store, suppress(NothingLeft):
-            self.store.arrive()
-            self.live()
+        with BUGS.listening():
+            if not isinstance(self.store, PlayedJournal):
+                self.live()
+                return self
+            with self.store, suppress(NothingLeft):
+                self.store.arrive()
+                self.live()
         return self
 
     def live(self) -> None:

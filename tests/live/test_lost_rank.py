@@ -168,8 +168,8 @@ def test_a_rank_lost_while_its_agent_was_away_is_missed_later(bench: Parting) ->
 
 MARKED = """
 import os, sys
-from dq_client.base.presence import Mark
-mark = Mark()
+from dq_client.base.presence import RankMark
+mark = RankMark()
 """
 
 

@@ -78,7 +78,7 @@ FAIL = {
     "one is interrupted": uneven("KeyboardInterrupt"),
     "one aborts": uneven("exit code 7", code=7),
     "one ends at once": uneven("rank 1", also="ended without leaving the job"),
-    "one spawns": uneven("MPI_Comm_spawn", also="the scheduler resizes this job"),
+    "one spawns": uneven("MPI_Comm_spawn", also="is refused: a malleable job is resized by"),
     "one communicates": uneven("all ranks wait for one another", also="in rs.comm.Bcast"),
     "differing value": Case("'seed' is not the same on all ranks", "2,3"),
     "differing object": Case("rs.keep 'sums' is not the same on all ranks", "2,1", order=1),

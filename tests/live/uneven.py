@@ -65,7 +65,7 @@ def interrupt() -> None:
 
 
 def spawn() -> None:
-    MPI.COMM_SELF.Spawn(sys.executable, ["-c", "pass"])  # HERE: one spawns
+    MPI.COMM_SELF.Spawn(sys.executable, ["-c", "pass"])
 
 
 # What rank 1 does in turn 5.
