@@ -151,10 +151,13 @@ def from_recorded(config: Mapping[str, Any]) -> SchedulerConfig:
     """A configuration as a journal has it, of this version or of an older one.
 
     Before 0.2.0 every option was a field of its own. What is not known any more is left out: the
-    recorded actions tell whether it mattered.
+    recorded actions tell whether it mattered. "search" has replaced the rule "tracked".
     """
-    return from_settings({k: v for k, v in config.items() if k in {*FIELDS, *SHORT, *TABLES} or
-                          k == "options"})  # fmt: skip
+    known = {*FIELDS, *SHORT, *TABLES, "options"}
+    settings = {name: value for name, value in config.items() if name in known}
+    if settings.get("sweet_spot") == "tracked":
+        settings["sweet_spot"] = "search"
+    return from_settings(settings)
 
 
 def named_config(name: str, base: SchedulerConfig | None = None) -> SchedulerConfig:

@@ -35,7 +35,7 @@ LAUNCHING = {
 
 # What a server sets unless the file says otherwise. The core's own defaults stay as they were: a
 # recorded configuration holds what differs from them, and old journals must mean what they meant.
-USUAL: dict[str, Any] = {"farewells": True, "sweet_spot": "tracked"}
+USUAL: dict[str, Any] = {"farewells": True, "sweet_spot": "search"}
 
 
 @dataclass(frozen=True, slots=True)
