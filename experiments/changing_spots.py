@@ -198,7 +198,7 @@ def lived(life: Life, config: SchedulerConfig, *, told: bool) -> list[Turn]:
         for node, load in enumerate(life.loads.get(k - HEARD_AFTER, ()) if told else ()):
             if abs(load - load_of(scheduler.state, f"n{node}")) >= LEAST:
                 scheduler.handle(ev.BackgroundLoad((f"n{node}",), load), now)
-        track = job.performance.tracking
+        track = job.performance.searched
         home = track.home.size if track.trial == job.configuration and track.home else None
         true_s = life.true[k][job.size] * (life.slow_start[k] if fresh else 1.0)
         turns.append(Turn(job.size, true_s + extra_s, home))

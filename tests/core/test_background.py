@@ -102,7 +102,7 @@ def test_a_load_that_comes_and_goes_all_the_time_costs_little(cluster: MakeClust
         sizes += run(c, job, BUSY, 5)
     tried_s, credit_s = BUSY[4] * sizes.count(4), 16 * BUSY[2]
     # Credit after the change, and after a fall.
-    assert tried_s <= 0.015 * job.performance.tracking.run_s + 2 * credit_s
+    assert tried_s <= 0.015 * job.performance.searched.run_s + 2 * credit_s
     assert sizes.count(4) > 5
 
 

@@ -166,7 +166,7 @@ def test_turns_that_a_remap_point_stands_for_are_counted(cluster: MakeCluster) -
     for number in (1, 2):
         c.do(ev.RemapPoint(job.id, job.instance, number, 1, 0, 0.5, iterations=7))
     assert job.stays[-1].iterations == 14
-    assert job.performance.tracking.run_s == 14 * 0.5
+    assert job.performance.searched.run_s == 14 * 0.5
 
 
 def test_the_rank_that_left_first_is_told_of() -> None:

@@ -75,7 +75,7 @@ def test_under_the_thesis_rule_it_is_not(cluster: MakeCluster) -> None:
         "the sweet spot is 2, found once and kept: growing to 4 did not pay when it was tried"
         " (0.65 s per iteration there then, 1.3 s here now)"
     )
-    assert job.performance.tracking == Tracking()
+    assert job.performance.searched == Tracking()
 
 
 def test_what_becomes_faster_elsewhere_is_found_by_a_trial(cluster: MakeCluster) -> None:
@@ -135,7 +135,7 @@ def test_outliers_in_the_first_window_do_not_hide_a_change(cluster: MakeCluster)
     """Two of twelve that are slower than whatever comes: ranks alone could not tell any more."""
     c = cluster(4, **SEARCH)
     job = settled(c)
-    track = job.performance.tracking
+    track = job.performance.searched
     track.reference[3] = track.reference[8] = 9.0
     assert rank_sum_z([1.3] * 12, track.reference) < CHANGED_Z
     sizes = run(c, job, {1: 1.0, 2: 1.3, 4: 1.4}, 40)
@@ -146,7 +146,7 @@ def test_outliers_in_the_first_window_do_not_hide_a_change(cluster: MakeCluster)
 def test_a_change_while_the_first_times_are_measured_is_found(cluster: MakeCluster) -> None:
     c = cluster(4, **SEARCH)
     job = settled(c)
-    job.performance.tracking.reference = [0.6] * 7 + [1.3] * 5
+    job.performance.searched.reference = [0.6] * 7 + [1.3] * 5
     sizes = run(c, job, {1: 1.0, 2: 1.3, 4: 1.4}, 40)
     assert 1 in sizes[:20]
     told = story(job, "spot_left")
@@ -219,7 +219,7 @@ def test_a_snapshot_holds_it(cluster: MakeCluster) -> None:
     run(c, job, {1: 1.0, 2: 1.3, 4: 1.4}, 30)
     again, _ = snapshot.decode(snapshot.encode(c.scheduler, c.now))
     assert again.job(job.id).performance == job.performance
-    assert again.job(job.id).performance.tracking.due
+    assert again.job(job.id).performance.searched.due
 
 
 def test_the_fitted_model_follows_too(cluster: MakeCluster) -> None:
@@ -233,7 +233,7 @@ def test_a_policy_without_sweet_spots_is_not_touched(cluster: MakeCluster) -> No
     c = cluster(4, resize="none", **SEARCH)
     job = c.submit(1, 2, 4)
     c.run(job, {1: 1.0}, 20)
-    assert job.performance.tracking == Tracking()
+    assert job.performance.searched == Tracking()
 
 
 # --- the rule itself ---------------------------------------------------------------------------
@@ -296,7 +296,7 @@ def test_trials_take_no_more_than_their_share(
         time_s = times[job.size] * exp(draw.gauss(0, noise))
         longest_s = max(longest_s, time_s)
         c.point(job, time_s)
-        track = job.performance.tracking
+        track = job.performance.searched
         assert len(track.recent) <= options.window
         assert len(track.reference) <= options.window
         # A trial is 1 + 3 iterations and two moves of 0.1 s; what it took is not known before.
@@ -355,7 +355,7 @@ def test_a_probe_ends_when_somebody_waits(cluster: MakeCluster) -> None:
     job = c.submit(1, 2, 4, 8)
     while job.size == 1:
         c.point(job, times[job.size])
-    assert job.size > 1 and job.performance.tracking.trial == job.configuration
+    assert job.size > 1 and job.performance.searched.trial == job.configuration
     c.submit(7, name="waits")
     c.point(job, times[job.size])
     assert job.size == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,7 @@ from dq_server.core.model.pool import PoolOptions
 from dq_server.core.model.tracking import SpotOptions
 from dq_server.core.policies.sets import SETS
 from dq_server.core.settings import from_recorded, named_config
-from dq_server.live.configuration import Engine, parse_config
+from dq_server.live.configuration import Engine, parse_config, read_config
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -150,3 +151,15 @@ def test_a_journal_of_an_older_version_still_opens() -> None:
         sweet_spot="search", samples=4
     )
     assert from_recorded({}).sweet_spot == "thesis"
+
+
+def test_a_replaced_rule_in_a_file_is_read_with_one_note(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text('[scheduler]\nsweet_spot = "tracked"\n')
+    assert read_config(path, True).searches
+    assert capsys.readouterr().err == (
+        f'dq server: {path}: [scheduler] sweet_spot = "tracked" is read as "search", which replaced'
+        " it\n"
+    )

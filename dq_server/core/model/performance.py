@@ -39,7 +39,7 @@ class PerformanceData:
     kept: dict[int, Configuration] = field(default_factory=dict)
     # size -> the grid to use there, once all of several were tried (policies/grids.py)
     barred: list[Configuration] = field(default_factory=list)  # grids that could not be gone to
-    tracking: Tracking = field(default_factory=Tracking)  # under sweet_spot = "search"
+    searched: Tracking = field(default_factory=Tracking)  # under sweet_spot = "search"
 
     def record(
         self,
@@ -54,9 +54,9 @@ class PerformanceData:
         """Take in a remap point: `iterations` that ran at `at`. `spot`: sizes are searched."""
         if spot is not None:
             counted = self.seen >= discard
-            self.tracking.record(at, iteration_time_s, iterations, counted, spot.window)
+            self.searched.record(at, iteration_time_s, iterations, counted, spot.window)
             # Others go by it, who shrinks for whom: a rough figure is better than none.
-            times_s = self.tracking.samples.get(at)
+            times_s = self.searched.samples.get(at)
             if times_s or at not in self.known:
                 self.known[at] = median(times_s or [iteration_time_s])
         if at not in self.order:
@@ -76,8 +76,8 @@ class PerformanceData:
         self.window.clear()
         self.seen = 0
         self.redistribution[f"{from_}>{to}"] = redistribution_s
-        if self.tracking.run_s:  # sizes are searched
-            self.tracking.moved(to, redistribution_s)
+        if self.searched.run_s:  # sizes are searched
+            self.searched.moved(to, redistribution_s)
         if to not in self.order:
             self.order.append(to)
         if to.size == from_.size:  # another grid: the expansion that led here is still to be judged
@@ -110,11 +110,11 @@ class PerformanceData:
         self.seen = 0
         self.came_from = None
         self.judged = self.proven = False
-        self.tracking.leave()
+        self.searched.leave()
 
     def learn(self, finding: Finding, at: Configuration, options: SpotOptions) -> None:
         """What a remap point at `at` has shown of the job's sizes, under these options."""
-        self.tracking.learn(finding, at, options)
+        self.searched.learn(finding, at, options)
         if finding.what is not Found.SETTLED:
             return
         self.sweet_spot = spot = finding.spot

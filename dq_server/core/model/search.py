@@ -7,7 +7,7 @@ way back. As much of the error counts as a few iterations there would take away 
 gradient: Frazier, Powell & Dayanik, "The knowledge-gradient policy for correlated normal beliefs",
 INFORMS Journal on Computing 21 (2009), 599-613), so a size measured well is not measured again.
 
-A larger size must gain a little for each processor it adds: it has to be faster by half of the gain
+A larger size must gain a little for each processor it adds: it has to be faster by a fifth of the gain
 threshold for each doubling, so that steps of a dense chain (1 to 16) are judged like doublings.
 """
 
@@ -21,7 +21,9 @@ from statistics import median
 from dq_server.core.model.speedup import Time, expected
 
 USUAL_NOISE, NOISE_WEIGHT = 0.08, 4.0  # of one iteration; iterations that this prior counts for
-FIRST_ERROR = 0.25  # of an iteration right after a start or a resize, which may be slow
+FIRST_ERROR = 0.25  # of an iteration right after a start or a resize, which may be slow ...
+FIRST_WEIGHT = 4.0  # ... measured stays that this prior counts for
+FIRST_LEAST, FIRST_MOST = 0.05, 0.5
 SINGLE_ERROR = 0.05  # added to that of one iteration alone: it may be an outlier
 LEAST_ERROR = 0.005
 OUTLYING = 2.5  # standard errors
@@ -29,10 +31,9 @@ MAD_TO_SIGMA = 1.4826  # standard deviation over median absolute deviation, norm
 MEDIAN_ERROR = 1.2533  # standard error of a median over that of a mean, normal distribution
 ITERATIONS = 2  # that a probe is reckoned to take
 LEARNED = 3  # iterations there whose information a probe is reckoned to bring
-LEAST_LEFT = (
-    150  # iterations reckoned to be left where nothing is known; later as many as were done
-)
-MARGIN = 0.002  # of those iterations' time: what a probe must gain beyond its cost
+LEAST_LEFT = 80  # iterations reckoned to be left where nothing is known; later those done
+PRICE = 0.2  # gain thresholds that a doubling of the processors has to gain
+MARGIN = 0.001  # of those iterations' time: what a probe must gain beyond its cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,15 @@ def noise_of(samples: Iterable[Sequence[float]]) -> float:
     return sqrt(squares / (NOISE_WEIGHT + len(off)))
 
 
+def first_error(excess: float, stays: int, noise: float) -> float:
+    """Relative error of the first iteration after a resize, beyond the noise of any iteration.
+
+    `excess`: the sum of the squares by which those of `stays` were longer than the next iteration.
+    """
+    total = FIRST_WEIGHT * FIRST_ERROR**2 + excess - stays * noise**2
+    return max(FIRST_LEAST, sqrt(max(0.0, total / (FIRST_WEIGHT + stays))))
+
+
 def time_of(times_s: Sequence[float], noise: float) -> Time:
     """The time that these iterations tell; of two that differ by more than noise the shorter."""
     count = len(times_s)
@@ -79,7 +89,7 @@ def time_of(times_s: Sequence[float], noise: float) -> Time:
 
 def priced(threshold: float) -> float:
     """The exponent of the number of processors in the score of a size."""
-    return -log2(1 - threshold / 2)
+    return -log2(1 - PRICE * threshold)
 
 
 def score(size: int, time: Time, price: float) -> float:

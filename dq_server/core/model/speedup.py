@@ -30,7 +30,7 @@ from math import exp, log, log2, sqrt
 from dq_server.core.model.scalability import least_squares
 
 TERMS = 4
-RAGGED = 0.08  # usual relative distance of a true time from its trend
+RAGGED = 0.06  # usual relative distance of a true time from its trend
 RAGGED_WEIGHT = 4.0  # points that this prior counts for
 REACH = 1.0  # doublings over which distances from the trend are alike (covariance 1/e)
 BEYOND = 0.1  # error of the trend per doubling outside the measured sizes

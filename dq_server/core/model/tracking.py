@@ -36,17 +36,19 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import log
 from statistics import median
 
 from dq_server.core.model.errors import ConfigError
 from dq_server.core.model.options import Options
-from dq_server.core.model.search import MAD_TO_SIGMA
+from dq_server.core.model.search import FIRST_MOST, MAD_TO_SIGMA
 from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.speedup import Time
 
 # Of the rank-sum test, two-sided, p = 0.0005: it is asked anew at each iteration.
 CHANGED_Z = 3.5
-CREDIT = 8  # iterations at home: what trials may take beyond `share`
+CREDIT = 3  # iterations at home: what trials may take beyond `share` ...
+CHANGED_CREDIT = 16  # ... since a change was seen
 CLEARLY = 2  # gain thresholds
 LAST, QUIET = 5, 0.1  # no trial while the median of the last 5 times is 10 % off the usual
 OUTLYING = 3.5  # modified z-score of an outlier
@@ -134,6 +136,10 @@ class Tracking:
     found: bool = False  # it has settled since the start or the last change
     wants: int = 0  # see Finding
     stay: int = 0  # iterations counted since the last resize
+    first_s: float = 0.0  # the one before them, right after the resize
+    stays: int = 0  # in which both were measured
+    excess: float = 0.0  # see search.first_error
+    changes: int = 0  # seen
     turns: int = 0  # counted at home
     since: int = 0  # of `turns`, when it settled there
     look: int = 0  # of `turns`, from which on it is looked again whether a probe pays
@@ -152,10 +158,14 @@ class Tracking:
         if at == self.trial and not self.free:
             self.spent_s += time_s * iterations
         if not counted:
+            self.first_s = time_s
             if at not in self.samples:
                 self.first[at] = time_s
             return
         self.stay += 1
+        if self.stay == 1 and self.first_s > 0 < time_s:
+            self.stays += 1
+            self.excess += min(FIRST_MOST, max(0.0, log(self.first_s / time_s))) ** 2
         self.first.pop(at, None)
         self.old.pop(at, None)
         self.samples[at] = [*self.samples.get(at, ()), time_s][-window:]
@@ -271,6 +281,7 @@ class Tracking:
         self.due.clear()
         self.since = self.look = self.turns
         self.done, self.found = 0, False
+        self.changes += 1
         self.spent_s = min(self.spent_s, options.share * self.run_s)
 
     def may_try(self, cost_s: float, options: SpotOptions, *, eased: bool = False) -> bool:
@@ -283,8 +294,8 @@ class Tracking:
         # Perhaps a change has just begun: what is measured now would be worth nothing.
         last_s, usual_s = median(self.recent[-LAST:]), median(self.reference)
         quiet = abs(last_s - usual_s) <= QUIET * usual_s
-        credit_s = (2 if eased else 1) * CREDIT * usual_s
-        return quiet and self.spent_s + cost_s <= options.share * self.run_s + credit_s
+        credit = CHANGED_CREDIT if eased or self.changes else CREDIT
+        return quiet and self.spent_s + cost_s <= options.share * self.run_s + credit * usual_s
 
 
 def least_change(threshold: float) -> float:

@@ -45,7 +45,7 @@ def settled(
     state: State, job: Job, current: Configuration, config: SchedulerConfig, now: float
 ) -> Verdict | None:
     """Step 3 of the module's docstring; None: look again whether a probe pays."""
-    track = job.performance.tracking
+    track = job.performance.searched
     changed = _changed(job, current, config)
     if changed is not None:
         return changed
@@ -69,7 +69,7 @@ def settled(
 
 def _changed(job: Job, current: Configuration, config: SchedulerConfig) -> Verdict | None:
     """The times here have changed."""
-    track = job.performance.tracking
+    track = job.performance.searched
     if not track.has_changed(config.threshold):
         return None
     figures: dict[str, Figure] = {
@@ -98,7 +98,7 @@ def _trial(
     alone: bool,
 ) -> Verdict | None:
     """Try one of the nearest sizes again though nothing promises that it pays."""
-    track, known = job.performance.tracking, job.performance.known
+    track, known = job.performance.searched, job.performance.known
     if len(track.reference) < TESTED_MIN or job.settle or not track.stay:
         return None
     smaller = max((c for c in known if c.size * APART <= current.size), default=None,
@@ -135,7 +135,7 @@ def _tried(
         data.redistribution.get(w, 0.0) for w in (f"{current}>{target}", f"{target}>{current}")
     ]
     cost_s = (config.discard + 1) * data.known[target] + sum(moves)
-    if not data.tracking.may_try(cost_s, options, eased=eased):
+    if not data.searched.may_try(cost_s, options, eased=eased):
         return None
     before_s = data.known[target]
     reason = because(
@@ -156,7 +156,7 @@ def _tried(
 
 def _doubtful(job: Job, current: Configuration, smaller: Configuration) -> bool:
     """Whether it may be that a smaller size is as good."""
-    track = job.performance.tracking
+    track = job.performance.searched
     noise = search.noise_of(track.samples.values())
     there, first_s = track.samples.get(smaller), track.first.get(smaller, 0.0)
     if min(track.reference) <= 0 or min(there or [first_s]) <= 0:

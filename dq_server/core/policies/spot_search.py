@@ -63,14 +63,14 @@ declare(
 MOST = 8  # iterations of one size, to compare it with another
 CLEAR_Z, CLEAR_FIRST_Z = 1.0, 1.5  # standard errors by which a size must be worse to be left
 SURPRISE_Z = 2.5  # a single time so much longer than expected may be an outlier
-PROMISING = 0.1  # of the time that is left: go on at once, though only a first time is known here
+PROMISING = 0.3  # of the time that is left: go on at once, though only a first time is known here
 
 
 def decide(
     state: State, job: Job, current: Configuration, config: SchedulerConfig, now: float
 ) -> Verdict:
     """Nobody waits: what does the job do?"""
-    track = job.performance.tracking
+    track = job.performance.searched
     if job.spec.other_grids and current != job.on_best_grid(_first_grid(job, current)):
         return _other_grid(job, current, config)
     if track.trial is None and track.home == current and track.found:
@@ -90,7 +90,7 @@ def decide(
 
 def ended(job: Job, current: Configuration, head: Job) -> Verdict | None:
     """Somebody waits: a larger size that is only probed is left; None: the job is not on one."""
-    track = job.performance.tracking
+    track = job.performance.searched
     home = track.home
     if track.trial != current or home is None or home.size >= current.size:
         return None
@@ -108,7 +108,7 @@ def _search(view: View) -> Verdict:
     measuring = _measuring(view)
     if measuring is not None:
         return measuring
-    track, best, current = view.job.performance.tracking, view.best, view.current
+    track, best, current = view.job.performance.searched, view.best, view.current
     probes = view.probes()
     pays = [probe for probe in probes if probe.net_s > 0]
     here = [probe for probe in pays if probe.size <= view.reach and _affordable(view, probe)]
@@ -136,7 +136,7 @@ def _search(view: View) -> Verdict:
 
 def _measuring(view: View) -> Verdict | None:
     """Whether another iteration is needed on this size."""
-    track, current, best = view.job.performance.tracking, view.current, view.best
+    track, current, best = view.job.performance.searched, view.current, view.best
     first = because("search_first", size=current)
     if view.counted and not track.stay:  # it was here before, and has come back to measure
         return Verdict(None, first)
@@ -145,7 +145,7 @@ def _measuring(view: View) -> Verdict | None:
         if not view.counted:
             here = {best: view.times[best], current: view.measured[current]}
             z = min(z, z_of(current, best, here, view.terms.price))
-            return Verdict(None, first) if z < CLEAR_FIRST_Z or _surprising(view) else None
+            return Verdict(None, first) if z < CLEAR_FIRST_Z else None
         if view.counted < MOST and (z < CLEAR_Z or _surprising(view)):
             figures = view.figures(best) | _expectation(view)
             return Verdict(None, because("search_measuring", **figures))
@@ -154,8 +154,8 @@ def _measuring(view: View) -> Verdict | None:
 
 def _surprising(view: View) -> bool:
     """Whether one time alone, much longer than expected, makes the size lose."""
-    track = view.job.performance.tracking
-    if view.counted > 1 or track.expected is None or track.trial is None:
+    track = view.job.performance.searched
+    if view.counted != 1 or track.expected is None or track.trial is None:
         return False
     error = sqrt(track.expected.error**2 + view.measured[view.current].error ** 2)
     off = log(view.measured[view.current].time_s / track.expected.time_s)
@@ -181,7 +181,7 @@ def _known_enough(view: View, target: Probe) -> bool:
 
 def _affordable(view: View, probe: Probe) -> bool:
     """Whether trials may take so much; until the first spot is found what they promise counts."""
-    track = view.job.performance.tracking
+    track = view.job.performance.searched
     if not track.found or track.trial is not None:
         return True
     cost_s = search.ITERATIONS * probe.time.time_s + 2 * view.terms.move_s
@@ -190,7 +190,7 @@ def _affordable(view: View, probe: Probe) -> bool:
 
 def _expectation(view: View) -> dict[str, Figure]:
     """What was expected of the size that is being measured."""
-    found = view.job.performance.tracking.expected or view.times[view.current]
+    found = view.job.performance.searched.expected or view.times[view.current]
     return {"expected_s": found.time_s, "expected_pct": 100 * found.error}
 
 

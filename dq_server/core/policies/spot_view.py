@@ -48,7 +48,7 @@ class View:
     @property
     def counted(self) -> int:
         """Iterations on the current size that count."""
-        return len(self.job.performance.tracking.samples.get(self.by_size[self.current], ()))
+        return len(self.job.performance.searched.samples.get(self.by_size[self.current], ()))
 
     def figures(self, size: int) -> dict[str, Figure]:
         """The current size and another one, as reasons have them."""
@@ -66,7 +66,7 @@ class View:
 
     def probes(self) -> list[Probe]:
         """What each other size is worth, the best first; one that lost waits until it is due."""
-        track, best_s = self.job.performance.tracking, self.times[self.best].time_s
+        track, best_s = self.job.performance.searched, self.times[self.best].time_s
         away = self.current != self.best
         found = [
             search.probe(size, time, self.best, best_s, away, self.terms)
@@ -84,7 +84,7 @@ def view_of(
     idle: int,
 ) -> View:
     """`idle`: how many more processors the job can have."""
-    data, track = job.performance, job.performance.tracking
+    data, track = job.performance, job.performance.searched
     reach = current.size + idle
     noise, measured, known = _known(job, current)
     by_size = {c.size: c for c in _candidates(job, [*known])} | {current.size: current}
@@ -105,13 +105,14 @@ def view_of(
 def _known(job: Job, current: Configuration) -> tuple[float, dict[int, Time], dict[int, Time]]:
     """The noise of an iteration; times measured in this run since the last change, by size; those
     and older ones."""
-    data, track = job.performance, job.performance.tracking
+    data, track = job.performance, job.performance.searched
     noise = search.noise_of(track.samples.values())
     measured = {c.size: time_of(s, noise) for c, s in track.samples.items() if min(s) > 0}
+    first_error = search.first_error(track.excess, track.stays, noise)
     for at, time_s in track.first.items():
         least_s = min(time_s, track.old.get(at, time_s))
         if least_s > 0:
-            measured.setdefault(at.size, Time(least_s, sqrt(search.FIRST_ERROR**2 + noise**2)))
+            measured.setdefault(at.size, Time(least_s, sqrt(first_error**2 + noise**2)))
     measured.setdefault(current.size, Time(max(1e-9, data.known.get(current, 1e-9)), 1.0))
     known = {c.size: Time(s, OLD_ERROR) for c, s in track.old.items() if s > 0}
     known |= {c.size: Time(s, RECALLED_ERROR) for c, s in data.recalled.items() if s > 0}
@@ -121,7 +122,7 @@ def _known(job: Job, current: Configuration) -> tuple[float, dict[int, Time], di
 def before_change(job: Job, current: Configuration) -> dict[Configuration, float]:
     """What each other size was expected to take before the times at `current` changed."""
     _, _, known = _known(job, current)
-    usual_s = median(job.performance.tracking.reference)
+    usual_s = median(job.performance.searched.reference)
     known[current.size] = Time(max(1e-9, usual_s), search.LEAST_ERROR)
     others = [c for c in _candidates(job, [*known]) if c.size != current.size]
     times = expected(known, [c.size for c in others])
@@ -144,7 +145,7 @@ def _candidates(job: Job, known: list[int]) -> list[Configuration]:
 def _left(job: Job, best_s: float) -> float:
     """Iterations that are left: by the estimate of the user, if that can be told, else as many as
     have been done since the start or the last change."""
-    track, estimate_s = job.performance.tracking, job.spec.estimate_s
+    track, estimate_s = job.performance.searched, job.spec.estimate_s
     initial_s = job.performance.known.get(job.spec.initial, 0.0)
     if estimate_s is not None and initial_s > 0 and track.run_s > 0:
         return max(1.0, estimate_s / initial_s - track.done)
