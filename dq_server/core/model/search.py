@@ -7,8 +7,8 @@ way back. As much of the error counts as a few iterations there would take away 
 gradient: Frazier, Powell & Dayanik, "The knowledge-gradient policy for correlated normal beliefs",
 INFORMS Journal on Computing 21 (2009), 599-613), so a size measured well is not measured again.
 
-A larger size must gain a little for each processor it adds: it has to be faster by a fifth of the gain
-threshold for each doubling, so that steps of a dense chain (1 to 16) are judged like doublings.
+A larger size must gain a little for each processor it adds: it has to be faster by a fifth of the
+gain threshold for each doubling, so that steps of a dense chain (1 to 16) count like doublings.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ MEDIAN_ERROR = 1.2533  # standard error of a median over that of a mean, normal 
 ITERATIONS = 2  # that a probe is reckoned to take
 LEARNED = 3  # iterations there whose information a probe is reckoned to bring
 LEAST_LEFT = 80  # iterations reckoned to be left where nothing is known; later those done
-PRICE = 0.2  # gain thresholds that a doubling of the processors has to gain
 MARGIN = 0.001  # of those iterations' time: what a probe must gain beyond its cost
+CHEAP = 0.1  # of that time: what a probe may cost that caution alone asks for
+APART = 1.4  # such probes are of sizes that differ by this factor at least
+PRICE = 0.2  # gain thresholds that a doubling of the processors has to gain
 
 
 @dataclass(frozen=True, slots=True)

@@ -284,6 +284,16 @@ class Tracking:
         self.changes += 1
         self.spent_s = min(self.spent_s, options.share * self.run_s)
 
+    def is_quiet(self) -> bool:
+        """Whether the last times at home are the usual ones.
+
+        Otherwise a change may have just begun: what is measured now would be worth nothing.
+        """
+        if not self.recent or not self.reference:
+            return True
+        last_s, usual_s = median(self.recent[-LAST:]), median(self.reference)
+        return abs(last_s - usual_s) <= QUIET * usual_s
+
     def may_try(self, cost_s: float, options: SpotOptions, *, eased: bool = False) -> bool:
         """Whether a size that is due may be tried, at this cost, though nothing has changed here.
 
@@ -291,11 +301,12 @@ class Tracking:
         """
         if not self.recent:
             return False
-        # Perhaps a change has just begun: what is measured now would be worth nothing.
-        last_s, usual_s = median(self.recent[-LAST:]), median(self.reference)
-        quiet = abs(last_s - usual_s) <= QUIET * usual_s
+        usual_s = median(self.reference)
         credit = CHANGED_CREDIT if eased or self.changes else CREDIT
-        return quiet and self.spent_s + cost_s <= options.share * self.run_s + credit * usual_s
+        return (
+            self.is_quiet()
+            and self.spent_s + cost_s <= options.share * self.run_s + credit * usual_s
+        )
 
 
 def least_change(threshold: float) -> float:

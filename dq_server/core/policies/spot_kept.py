@@ -37,7 +37,6 @@ declare(
     " it was last measured: try it again, {why}",
 )
 
-APART = 1.4  # trials without a promise are of sizes that differ by this factor at least
 BELIEF_Z = 1.96  # of the difference of two times: 5 %, two-sided
 
 
@@ -60,7 +59,8 @@ def settled(
         return tried
     wanted = alone and not job.settle and 0 < track.wants <= current.size + state.idle
     answer = job.answer
-    if track.turns < track.look and not wanted and answer is not None:
+    early = track.turns < track.look or not track.is_quiet()
+    if early and not wanted and answer is not None:
         reason = answer.reason
         if reason.code in ("spot_kept", "spot_no_room", "spot_away"):
             return grids.keeping(Verdict(None, reason), job, current, config)
@@ -101,13 +101,13 @@ def _trial(
     track, known = job.performance.searched, job.performance.known
     if len(track.reference) < TESTED_MIN or job.settle or not track.stay:
         return None
-    smaller = max((c for c in known if c.size * APART <= current.size), default=None,
+    smaller = max((c for c in known if c.size * search.APART <= current.size), default=None,
                   key=lambda c: c.size)  # fmt: skip
     if smaller is not None and track.is_due(smaller.size) and _doubtful(job, current, smaller):
         why = "the difference is within the error of measurement"
         if (found := _tried(job, current, smaller, config, why)) is not None:
             return found
-    larger = min((c for c in known if c.size >= APART * current.size), default=None,
+    larger = min((c for c in known if c.size >= search.APART * current.size), default=None,
                  key=lambda c: c.size)  # fmt: skip
     if larger is None or not alone:
         return None

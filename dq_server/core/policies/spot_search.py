@@ -42,6 +42,9 @@ declare(
     search_probe="{time_s:.4g} s ± {error_pct:.1f} % per iteration on {size}; the model fitted to"
     " {points} sizes expects {next_time_s:.4g} s ± {next_error_pct:.0f} % on {next_size}: try it,"
     " that may gain {gain_s:.3g} s in {left:.0f} iterations and costs {cost_s:.3g} s",
+    search_next="{time_s:.4g} s ± {error_pct:.1f} % per iteration on {size}; {next_size}, where the"
+    " model fitted to {points} sizes expects {next_time_s:.4g} s ± {next_error_pct:.0f} %, is next"
+    " to the best size and untried, and a larger one has lost: try it, that costs {cost_s:.3g} s",
     search_lost="{time_s:.4g} s ± {error_pct:.1f} % per iteration on {size}, where {expected_s:.4g}"
     " s ± {expected_pct:.0f} % were expected; {next_size} takes {next_time_s:.4g} s"
     " ± {next_error_pct:.1f} % and is better, the processors reckoned: go there",
@@ -125,6 +128,13 @@ def _search(view: View) -> Verdict:
         target = view.by_size[first.size]
         finding = Finding(Found.PROBE, home, lost, target, first.time, free=not track.found)
         return Verdict(target, reason, finding=finding)
+    beside = None if track.found else view.beside()
+    if beside is not None and (view.counted or lost):
+        target = view.by_size[beside.size]
+        reason = because("search_next", **view.figures(beside.size), cost_s=beside.cost_s)
+        return Verdict(
+            target, reason, finding=Finding(Found.PROBE, home, lost, target, beside.time)
+        )
     if current != best and _pays_to_return(view):
         figures = view.figures(best) | _expectation(view)
         finding = Finding(Found.HOME, home, lost)

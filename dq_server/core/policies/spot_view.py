@@ -75,6 +75,22 @@ class View:
         ]
         return sorted(found, key=lambda probe: -probe.net_s)
 
+    def beside(self) -> Probe | None:
+        """The untried size above the best one, if a larger one has lost and trying it is cheap.
+
+        A jump may have passed the best size, and two points cannot tell a model so.
+        """
+        size = min((size for size in self.by_size if size > self.best), default=0)
+        if not size or size in self.measured or size > max(self.measured):
+            return None
+        best_s = self.times[self.best].time_s
+        longer_s = max(0.0, self.times[size].time_s - best_s)
+        cost_s = 2 * self.terms.move_s + search.ITERATIONS * longer_s
+        cheap = cost_s <= search.CHEAP * self.terms.left * best_s
+        can = cheap and size <= self.reach and self.job.performance.searched.is_due(size)
+        apart = size >= search.APART * self.best
+        return Probe(size, self.times[size], 0.0, cost_s) if can and apart else None
+
 
 def view_of(
     state: State,
