@@ -54,7 +54,7 @@ def test_a_disturber_is_followed_within_60_turns() -> None:
 def test_a_disturber_of_larger_sizes_that_goes_is_heard_of() -> None:
     """Nothing shows it at the size that the job is on."""
     told = [turns for r in ran("disturber", "search, told") for turns in r.unseen]
-    assert len(told) >= 8
+    assert len(told) >= 6
     in_time = [turns for turns in told if turns is not None and turns <= FOUND_WITHIN]
     assert len(in_time) >= 0.8 * len(told)
 
