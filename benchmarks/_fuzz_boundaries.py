@@ -14,7 +14,7 @@ from typing import Any
 import msgspec.inspect as mi
 from msgspec import msgpack
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 
 NUMBERS = (0, 1, -1, 2**31, 2**53, 2**63 - 1, -(2**63), float("inf"), float("nan"), 1e300, -0.5)
 TEXTS = ("", "\0", "..", "x" * 201, "x" * 4001, "9" * 33_000, "\u2028", "1x1")

@@ -12,7 +12,7 @@ from typing import Any
 import zmq
 
 from dq_server.core.model import events as ev
-from dq_server.live.journal import event_as_json
+from dq_server.live.store.journal import event_as_json
 
 BATCH = 50  # events a turn
 TURNS = 100

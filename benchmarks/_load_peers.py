@@ -18,11 +18,11 @@ from typing import Any
 import zmq
 from msgspec.structs import replace
 
-from dq_client import codec, keys
-from dq_client import messages as m
-from dq_client.home import Home
-from dq_client.keys import KeyPair
-from dq_client.launch import raise_open_file_limit
+from dq_client.base import codec, keys
+from dq_client.base import messages as m
+from dq_client.base.home import Home
+from dq_client.base.keys import KeyPair
+from dq_client.base.launch import raise_open_file_limit
 from harness.sockets import dealer
 
 HEARTBEAT_S = 2.0

@@ -18,9 +18,9 @@ from multiprocessing.connection import Connection as Pipe
 from typing import Any
 
 from benchmarks._load_peers import Course, Line, Plan, PlayedAgent, Stage
-from dq_client import keys
-from dq_client import messages as m
-from dq_client.launch import raise_open_file_limit
+from dq_client.base import keys
+from dq_client.base import messages as m
+from dq_client.base.launch import raise_open_file_limit
 
 SIZES = [1, 2, 4, 8]
 TIMES_S = {1: 8.0, 2: 4.2, 4: 2.5, 8: 2.45}  # of an iteration: the sweet spot is 4

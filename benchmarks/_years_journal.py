@@ -13,9 +13,10 @@ from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import JobKind, JobSpec
 from dq_server.core.model.sizes import configuration
 from dq_server.core.scheduler import Scheduler
-from dq_server.live import seals, views
-from dq_server.live.journal import Journal, event_as_json
-from dq_server.live.snapshot_policy import SnapshotPolicy
+from dq_server.live.store import checksums
+from dq_server.live.store.journal import Journal, event_as_json
+from dq_server.live.store.snapshot_policy import SnapshotPolicy
+from dq_server.live.views import tables
 
 LIVED = 25_000  # jobs that the scheduler really has: over 100,000 events, which is what is kept
 BATCH = 10
@@ -61,8 +62,8 @@ class Years:
         self._happen(ev.JobEnded(job, 1, 0))
         ended, state = self.scheduler.state.jobs[job], self.scheduler.state
         told = {
-            "job": views.job_view(ended, state),
-            "why": views.why_view(self.scheduler, ended, self.now),
+            "job": tables.job_view(ended, state),
+            "why": tables.why_view(self.scheduler, ended, self.now),
         }
         self.journal.archive(job, msgspec.json.encode(told))
         for p, owner in list(state.processors.vacating.items()):
@@ -75,7 +76,7 @@ class Years:
         db.execute("BEGIN")
         for job in range(1, first):
             packed = zlib.compress(body.replace(str(first).encode(), str(job).encode()))
-            row = job, packed, seals.of_ended(job, packed)
+            row = job, packed, checksums.of_ended(job, packed)
             db.execute("INSERT INTO ended VALUES (?, ?, ?)", row)
         db.execute("COMMIT")
 

@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks._carry_app import program
-from dq_client import messages as m
-from dq_client.connection import Connection
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection
 from harness.commands import CommandLine
 from harness.live import asked
 

@@ -24,11 +24,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from dq_client import bringup, shutdown
-from dq_client import messages as m
-from dq_client.cluster import local_cluster
-from dq_client.connection import Connection
-from dq_client.home import Home
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection
+from dq_client.base.home import Home
+from dq_client.deploy import local, shutdown
+from dq_client.deploy.cluster import local_cluster
 
 CPU_MAX, FIRST_LINE_MAX = 1.6, 2.0  # times what stands beside
 FLOOR = "import zmq, msgspec"
@@ -79,7 +79,7 @@ def measure(jobs: int, repeats: int) -> tuple[dict[str, float], dict[str, float]
         home, said = Home(Path(folder) / "home"), Path(folder) / "said"
         env = {**os.environ, "DQ_HOME": str(home.root), "PYTHONPYCACHEPREFIX": folder}
         env.pop("PYTHONDONTWRITEBYTECODE", None)
-        bringup.bring_up(home, local_cluster(2), [])
+        local.bring_up(home, local_cluster(2), [])
         try:
             connection = Connection.to(home)
             for i in range(jobs):

@@ -25,11 +25,11 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dq_client import bringup
-from dq_client import messages as m
-from dq_client.connection import Connection
-from dq_client.errors import DQError
-from dq_client.home import Home
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection
+from dq_client.base.errors import DQError
+from dq_client.base.home import Home
+from dq_client.deploy import local
 from harness.live import Live
 
 PROGRAM = Path(__file__).with_name("_endless_app.py")
@@ -62,7 +62,7 @@ def kind_of(words: list[str], pid: int, first: set[int]) -> str:
 def look(home: Path, first: set[int], began_s: float) -> Counts:
     """Count everything once."""
     counts = Counts(time.monotonic() - began_s)
-    for pid in bringup.leftovers(Home(home)):
+    for pid in local.leftovers(Home(home)):
         with contextlib.suppress(OSError, StopIteration):
             words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
             kind = kind_of(words, pid, first)

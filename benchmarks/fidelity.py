@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from dq_client.cluster import read_cluster
-from dq_client.emulation.mechanism import choose
-from dq_client.errors import UsageError
+from dq_client.base.errors import UsageError
+from dq_client.deploy.cluster import read_cluster
+from dq_client.deploy.mechanism import choose
 from harness.live import LiveCluster, cluster_path
 from harness.output import note
 

@@ -17,14 +17,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from dq_server.core.model import events as ev
 from dq_server.core.model.sizes import configurations
 from dq_server.core.model.spec import JobKind, JobSpec
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.settings import configured
-from dq_server.live.feed import Feed, Sources
-from dq_server.live.translate import Places
+from dq_server.live.translate import ProcessorNames
+from dq_server.live.views.feed import Feed, FeedSources
 
 PER_NODE = 4
 LIMIT_MS = 5.0
@@ -47,7 +47,7 @@ class Cluster:
     def __init__(self, jobs: int, nodes: int) -> None:
         self._scheduler = Scheduler(configured())
         self._feed = Feed(
-            Sources(
+            FeedSources(
                 entries=lambda _: [],
                 monotonic=time.monotonic,
                 epoch=1,
@@ -55,7 +55,7 @@ class Cluster:
                 whole=lambda job, _: {"id": job.id},
             )
         )
-        self._places = Places(self._scheduler.state.processors)
+        self._places = ProcessorNames(self._scheduler.state.processors)
         self.seq = 0
         for k in range(nodes):
             self.happen(ev.NodeJoined(f"n{k}", PER_NODE))

@@ -23,11 +23,12 @@ import psutil
 import zmq
 
 from benchmarks._fuzz_boundaries import Boundaries
-from dq_client import bringup, codec, keys
-from dq_client import messages as m
-from dq_client.connection import Connection
-from dq_client.errors import DQError
-from dq_client.home import Home
+from dq_client.base import codec, keys
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection
+from dq_client.base.errors import DQError
+from dq_client.base.home import Home
+from dq_client.deploy import local
 from harness.sockets import dealer
 
 OPEN_AT_ONCE = 200
@@ -39,7 +40,7 @@ class Target:
 
     def __init__(self, root: Path) -> None:
         self.home = Home(root / "home")
-        info = bringup.start_server(self.home, ["--heartbeat", "0.5"])
+        info = local.start_server(self.home, ["--heartbeat", "0.5"])
         self.process = psutil.Process(int(str(info["pid"])))
         host, port = str(info["address"]).removeprefix("tcp://").split(":")
         self.where = (host, int(port))
@@ -80,7 +81,7 @@ class Target:
         self.process.kill()
         self.process.wait(20)
         self.honest.close()
-        info = bringup.start_server(self.home, ["--heartbeat", "0.5"])
+        info = local.start_server(self.home, ["--heartbeat", "0.5"])
         self.process = psutil.Process(int(str(info["pid"])))
         self.honest = Connection.to(self.home)
 
@@ -305,8 +306,8 @@ def _end_all(target: Target) -> dict[int, str]:
 
 
 def _runs_a_job(target: Target) -> None:
-    bringup.start_agents(target.home, {"honest": [m.NodeInfo("honest1", 2, "honest1")]})
-    bringup.wait_for_nodes(target.home, {"honest1"})
+    local.start_agents(target.home, {"honest": [m.NodeInfo("honest1", 2, "honest1")]})
+    local.wait_for_nodes(target.home, {"honest1"})
     body = m.Submit("last", "last", ["true"], "/", initial=2, kind="rigid")
     reply = target.honest.call(body, 30.0)
     assert isinstance(reply, m.Submitted)
@@ -315,7 +316,7 @@ def _runs_a_job(target: Target) -> None:
         assert time.monotonic() < deadline, f"an honest job is {state}"
         assert state not in ("failed", "killed"), state
         time.sleep(0.1)
-    bringup.stop_agents(target.home)
+    local.stop_agents(target.home)
 
 
 def attack(

@@ -30,8 +30,8 @@ from statistics import median
 from typing import Any
 
 from benchmarks._scalapack import MALLOC_TUNING, OPENBLAS
-from dq_client.launch import MPI_TUNING, ONE_THREAD
-from dq_client.mpiexec.command import find_mpiexec
+from dq_client.base.launch import MPI_TUNING, ONE_THREAD
+from dq_client.node.mpiexec.command import find_mpiexec
 
 LIMIT_S = 600
 PEERS = {"matmul": "pdgemm", "lu": "pdgetrf"}

@@ -29,11 +29,12 @@ import psutil
 
 from benchmarks._load_limits import commits, echoes
 from benchmarks._load_peers import Plan, peers
-from dq_client import bringup, keys
-from dq_client import messages as m
-from dq_client.connection import Connection
-from dq_client.home import Home, is_alive
-from dq_server.live.journal import Journal
+from dq_client.base import keys
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection
+from dq_client.base.home import Home, is_alive
+from dq_client.deploy import local
+from dq_server.live.store.journal import Journal
 
 PROCESSORS = 4  # of each agent's node
 IN_FLIGHT = 400
@@ -137,7 +138,7 @@ def run(
         home = Home(Path(root) / "home")
         config = Path(root) / "config.toml"
         config.write_text(CONFIG.format(keep=keep))
-        info = bringup.start_server(home, ["--config", str(config)])
+        info = local.start_server(home, ["--config", str(config)])
         pid = int(str(info["pid"]))
         plan = Plan(str(home.root), agents, PROCESSORS, rate)
         here, there = multiprocessing.Pipe()
@@ -153,7 +154,7 @@ def run(
             played.join(10)
             played.kill()
             os.kill(pid, signal.SIGTERM)
-            bringup.wait_until(lambda: not is_alive(pid), 30, "the server does not stop")
+            local.wait_until(lambda: not is_alive(pid), 30, "the server does not stop")
 
 
 def _measure(

@@ -23,10 +23,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dq_client import messages as m
-from dq_client.agent import tree
-from dq_client.cluster import local_cluster
-from dq_client.home import is_alive
+from dq_client.base import messages as m
+from dq_client.base import process_tree
+from dq_client.base.home import is_alive
+from dq_client.deploy.cluster import local_cluster
 from harness.bench import HEARTBEAT_S, LEDGER, Bench, in_cluster, processes_of, two_nodes, until
 from harness.live import ENDED
 
@@ -155,7 +155,7 @@ def node_killed(bench: Bench, *, stop_only: bool) -> dict[str, Any]:
     if stop_only:
         os.kill(agent, signal.SIGSTOP)
     else:
-        tree.kill([agent, *processes_of(bench, "n02")])
+        process_tree.kill([agent, *processes_of(bench, "n02")])
 
     def down() -> bool:
         nodes = bench.ask(m.NodesQuery())

@@ -26,8 +26,8 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 from benchmarks import _out_of_memory
-from dq_client import messages as m
-from dq_client.connection import Connection
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection
 from harness.commands import CommandLine
 from harness.live import ENDED, asked
 

@@ -45,10 +45,11 @@ import zmq
 
 from benchmarks._load_peers import Course, Plan
 from benchmarks._many_jobs_peers import SIZES, iteration_s, play
-from dq_client import bringup, codec, keys
-from dq_client import messages as m
-from dq_client.connection import Connection
-from dq_client.home import Home, is_alive
+from dq_client.base import codec, keys
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection
+from dq_client.base.home import Home, is_alive
+from dq_client.deploy import local
 from harness.output import whole_number
 from harness.sockets import dealer
 
@@ -85,7 +86,7 @@ class Cluster:
         config = Path(root) / "config.toml"
         config.write_text(CONFIG)
         words = ["--heartbeat", str(HEARTBEAT_S), "--config", str(config)]
-        self.server_pid = int(str(bringup.start_server(self.home, words)["pid"]))
+        self.server_pid = int(str(local.start_server(self.home, words)["pid"]))
         stack.callback(self._stop_server)
         processors = SIZES[-1] * (jobs + 1)
         agents = -(-processors // NODE_PROCESSORS)
@@ -136,7 +137,7 @@ class Cluster:
 
     def _stop_server(self) -> None:
         os.kill(self.server_pid, signal.SIGTERM)
-        bringup.wait_until(lambda: not is_alive(self.server_pid), 30, "the server does not stop")
+        local.wait_until(lambda: not is_alive(self.server_pid), 30, "the server does not stop")
 
 
 class Measured:

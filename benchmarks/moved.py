@@ -31,8 +31,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.resize import whole_numbers
-from dq_client import messages as m
-from dq_client.connection import Connection
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection
 from harness.commands import CommandLine
 from harness.live import asked
 

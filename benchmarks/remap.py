@@ -32,12 +32,13 @@ from typing import Any
 
 import zmq
 
-from dq_client import bringup, keys, shutdown
-from dq_client import messages as m
-from dq_client.cluster import local_cluster
-from dq_client.connection import Connection
-from dq_client.home import Home
-from dq_client.launch import MPI_TUNING, ONE_THREAD
+from dq_client.base import keys
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection
+from dq_client.base.home import Home
+from dq_client.base.launch import MPI_TUNING, ONE_THREAD
+from dq_client.deploy import local, shutdown
+from dq_client.deploy.cluster import local_cluster
 from harness.commands import ROOT, CommandLine
 from harness.live import asked
 
@@ -109,7 +110,7 @@ def turns(ranks: list[int], lengths_ms: list[str], seconds: float) -> list[dict[
     rows = []
     with tempfile.TemporaryDirectory(prefix="dq-bench-") as folder:
         home = Home(Path(folder) / "home")
-        bringup.bring_up(home, local_cluster(max(ranks)), [])
+        local.bring_up(home, local_cluster(max(ranks)), [])
         connection = Connection.to(home)
         dq = CommandLine(home.root)
         try:
@@ -139,7 +140,7 @@ def measure(points: int, jobs: int) -> dict[str, Any]:
     """All figures of one run."""
     with tempfile.TemporaryDirectory(prefix="dq-bench-") as folder:
         home = Home(Path(folder) / "home")
-        bringup.bring_up(home, local_cluster(2), [])
+        local.bring_up(home, local_cluster(2), [])
         connection = Connection.to(home)
         try:
             job = submit(connection, "measured", 600)

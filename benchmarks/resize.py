@@ -40,10 +40,10 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from dq_client import messages as m
-from dq_client.connection import Connection
-from dq_client.launch import MPI_TUNING, ONE_THREAD
-from dq_client.mpiexec.command import find_mpiexec
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection
+from dq_client.base.launch import MPI_TUNING, ONE_THREAD
+from dq_client.node.mpiexec.command import find_mpiexec
 from harness.commands import ROOT, CommandLine
 from harness.live import asked
 from resize_lib.redistribution import Arena

@@ -21,9 +21,9 @@ from unittest import mock
 
 from benchmarks._load_limits import commits
 from benchmarks._years_journal import Years
-from dq_server.live import seals, snapshot
-from dq_server.live.journal import Journal
-from dq_server.live.recovery import Recovered, recovered
+from dq_server.live.store import checksums, snapshot
+from dq_server.live.store.journal import Journal
+from dq_server.live.store.recovery import Recovered, recovered
 
 ROUNDS = 9
 STARTS = 3
@@ -33,8 +33,8 @@ STARTS = 3
 def without_seals() -> Iterator[None]:
     """A journal as it was: no checksums, no note."""
     with (
-        mock.patch.object(seals, "chained", lambda *_: seals.START),
-        mock.patch.object(seals.Note, "committed", lambda *_, **__: None),
+        mock.patch.object(checksums, "chained", lambda *_: checksums.START),
+        mock.patch.object(checksums.ChecksumFile, "committed", lambda *_, **__: None),
     ):
         yield
 

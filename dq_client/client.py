@@ -31,15 +31,16 @@ from typing import Any
 
 import click
 
-from dq_client import bringup, shutdown
-from dq_client import messages as m
-from dq_client.connection import Connection
-from dq_client.errors import Timeout, UsageError
-from dq_client.following.one_job import WAIT_S, looks
-from dq_client.following.place import Place
-from dq_client.home import Home
-from dq_client.states import ENDED
-from dq_client.views import FollowedJob, JobInfo, JobRow, NodeRow, Stay, Why
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection
+from dq_client.base.errors import Timeout, UsageError
+from dq_client.base.home import Home
+from dq_client.base.states import ENDED
+from dq_client.deploy import local as bringup
+from dq_client.deploy import shutdown
+from dq_client.show.feed.cursor import FeedCursor
+from dq_client.show.feed.one_job import WAIT_S, looks
+from dq_client.show.views import FollowedJob, JobInfo, JobRow, NodeRow, Stay, Why
 
 Plain = dict[str, Any]
 FOLLOW_S = 5.0  # of one question for what has changed
@@ -83,7 +84,7 @@ def cluster(
         UsageError: a file that is none; hosts or Slurm, which `dq up` starts (then `connect`).
     """
     from dq_client.cli.cluster_commands import cluster_of
-    from dq_client.emulation.mechanism import require_fit
+    from dq_client.deploy.mechanism import require_fit
 
     wanted = cluster_of(None if file is None else os.fspath(file), local)
     if wanted.engine in ("hosts", "slurm"):
@@ -193,7 +194,7 @@ class Cluster:
         polls nothing.
         """
         with _connected(self._home) as connection:
-            place = Place()
+            place = FeedCursor()
             while True:
                 told = place.look(connection, wait_s=FOLLOW_S, within_s=ANSWER_WITHIN_S)
                 yield told["jobs"], [_event(found) for found in told["decisions"]]
@@ -313,7 +314,7 @@ class Job:
 
     def resize(self, size: int | str, *, hold: bool = False) -> None:
         """Bring it to a size, or a grid ("2x4"), at its next remap point; `hold` keeps it there."""
-        from dq_client.cli.values import parse_size
+        from dq_client.base.values import parse_size
 
         count, rows = parse_size(str(size))
         self.cluster._call(m.Resize(job=self.id, size=count, rows=rows, hold=hold))
@@ -324,7 +325,7 @@ class Job:
 
     def output(self, stream: str = "out") -> str:
         """What it has written so far; stream: "out" or "err"."""
-        from dq_client.cli.logs import output_of
+        from dq_client.show.job_output import output_of
 
         with _connected(self.cluster._home) as connection:
             return b"".join(output_of(connection, self.id, stream)).decode(errors="replace")

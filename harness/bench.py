@@ -16,13 +16,14 @@ from typing import Any
 
 import psutil
 
-from dq_client import bringup, shutdown
-from dq_client import messages as m
-from dq_client.agent import tree
-from dq_client.cluster import Cluster
-from dq_client.connection import Connection
-from dq_client.errors import DQError
-from dq_client.home import Home
+from dq_client.base import messages as m
+from dq_client.base import process_tree
+from dq_client.base.connection import Connection
+from dq_client.base.errors import DQError
+from dq_client.base.home import Home
+from dq_client.deploy import local, shutdown
+from dq_client.deploy.cluster import Cluster
+from dq_client.node import local_agents
 
 HEARTBEAT_S = 2.0  # a rank that leaves early waits 3 s for the others; agents are away meanwhile
 # The first words of a job's shell command.
@@ -39,7 +40,7 @@ class Bench:
         self.ledger.touch()
         self.requests, self.launcher = 0, launcher
         self.options = ["--heartbeat", str(HEARTBEAT_S), "--launcher", launcher, *options]
-        bringup.bring_up(self.home, cluster, self.options)
+        local.bring_up(self.home, cluster, self.options)
         self.connection = Connection.to(self.home)
 
     def ask(self, body: m.RequestBody, timeout_s: float = 20.0) -> Any:
@@ -64,7 +65,7 @@ class Bench:
         """Seconds until it answers, and until it has reconciled with its agents; and the processor
         time until it answers, which says more where other programs are busy."""
         begin = time.monotonic()
-        bringup.start_server(self.home, self.options)
+        local.start_server(self.home, self.options)
         self.connection.close()  # the old one would wait for its next attempt to reconnect
         self.connection = Connection.to(self.home)
         self.ask(m.StatusQuery())
@@ -74,10 +75,10 @@ class Bench:
         return serving_s, time.monotonic() - begin, times.user + times.system
 
     def restart_agent(self, name: str) -> None:
-        bringup.start_agents(self.home, {name: self.cluster.agents()[name]})
+        local.start_agents(self.home, {name: self.cluster.agents()[name]})
 
     def agent_pid(self, name: str) -> int:
-        return int(bringup.running_agents(self.home)[name]["pid"])
+        return int(local_agents.running_agents(self.home)[name]["pid"])
 
     # --- what is true -----------------------------------------------------------------------
 
@@ -108,8 +109,8 @@ class Bench:
             self.connection.close()
             shutdown.bring_down(self.home, force=True)
         except DQError:
-            bringup.stop_agents(self.home, at_once=True)
-        left = bringup.leftovers(self.home)
+            local.stop_agents(self.home, at_once=True)
+        left = local.leftovers(self.home)
         for pid in left:
             os.kill(pid, signal.SIGKILL)
         return len(left)
@@ -146,4 +147,4 @@ def two_nodes() -> Cluster:
 
 def processes_of(bench: Bench, agent: str) -> list[int]:
     """Processes of jobs that an agent has started."""
-    return tree.of_agent(tree.Owner(bench.home.root, agent))
+    return process_tree.of_agent(process_tree.Owner(bench.home.root, agent))

@@ -13,8 +13,8 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from unittest.mock import patch
 
+from dq_client.base.home import Home
 from dq_client.cli.main import main
-from dq_client.home import Home
 
 ROOT = Path(__file__).resolve().parents[1]
 DQ = [sys.executable, "-m", "dq_client.cli.main"]

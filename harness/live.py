@@ -19,11 +19,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from dq_client import bringup
-from dq_client import messages as m
-from dq_client.agent import supervision
-from dq_client.connection import Connection
-from dq_client.home import Home
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection
+from dq_client.base.home import Home
+from dq_client.deploy import local
+from dq_client.node import supervision
 from harness.commands import ROOT, ClusterError, CommandLine, can_run_here, run_here
 
 HOSTFILES = ROOT / "hostfiles"
@@ -105,7 +105,7 @@ class Live(CommandLine):
         if self.home.root.exists():  # else nothing was started
             self.run("down", "--force")
         deadline = time.monotonic() + 20
-        while (left := bringup.leftovers(self.home)) and time.monotonic() < deadline:
+        while (left := local.leftovers(self.home)) and time.monotonic() < deadline:
             time.sleep(0.05)
         for pid in left:
             os.kill(pid, signal.SIGKILL)

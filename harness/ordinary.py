@@ -24,9 +24,9 @@ from enum import Enum
 from pathlib import Path
 
 from dq_client import client
-from dq_client.launch import MPI_TUNING, ONE_THREAD
-from dq_client.mpiexec.command import find_mpiexec
-from dq_client.states import ENDED
+from dq_client.base.launch import MPI_TUNING, ONE_THREAD
+from dq_client.base.states import ENDED
+from dq_client.node.mpiexec.command import find_mpiexec
 from harness.commands import ROOT
 
 PROGRAMS = ROOT / "tests" / "live" / "ordinary"

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import psutil
 
-from dq_client.launch import MPI_TUNING, ONE_THREAD
-from dq_client.mpiexec.command import find_mpiexec, install_rsh, launch_command
-from dq_client.mpiexec.dq_rsh import spelled_in_letters
+from dq_client.base.dq_rsh import spelled_in_letters
+from dq_client.base.launch import MPI_TUNING, ONE_THREAD
+from dq_client.node.mpiexec.command import find_mpiexec, install_rsh, launch_command
 from harness.commands import ROOT
 from harness.rsh_listener import RshListener
 

@@ -1,7 +1,7 @@
 """Writes the pages of the documentation that are made of types: `python -m harness.reference`.
 
     docs/configuration.md   every key of every TOML file, from the types that read them
-    docs/json.md            what `--json` prints, and docs/schemas/*.json, from dq_client/views.py
+    docs/json.md            what `--json` prints, and docs/schemas/*.json, from show/views.py
 
 What a key is for stands in its type's docstring, a line for each (`name   text`), or in the
 annotation. A key without a text is an error, and tests/client/test_reference.py finds pages that
@@ -21,11 +21,11 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
-from dq_client import views
-from dq_client.cluster import ClusterFile, Link, NodeGroup
-from dq_client.hooks.config import Hook
-from dq_client.hosts.network import Network
-from dq_client.slurm.settings import SlurmTable
+from dq_client.base.network import Network
+from dq_client.deploy.cluster import ClusterFile, Link, NodeGroup
+from dq_client.deploy.slurm_settings import SlurmTable
+from dq_client.show import views
+from dq_client.show.hooks.config import Hook
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.options import TABLES
 from dq_server.core.settings import TABLE_OF_ITS_OWN
@@ -178,7 +178,7 @@ def json_page() -> str:
     """docs/json.md."""
     parts = [
         "# What `--json` prints",
-        f"Made of `dq_client/views.py` (`{HERE}`). Times are seconds since the epoch, memory is in"
+        f"Made of `dq_client/show/views.py` (`{HERE}`). Times are seconds since the epoch, memory is in"
         " bytes. Keys may be added in a later version; none goes away or changes its meaning"
         " without a new `schema` number. `dq job ID --json` has the job twice: under `job`, and,"
         " as it was at first, at the top.",
@@ -211,7 +211,7 @@ def _meaning(name: str, hint: Any) -> str:
     if get_origin(hint) is Annotated:
         return next(m.description or "" for m in get_args(hint)[1:] if isinstance(m, msgspec.Meta))
     if hint.__module__ == "builtins":
-        raise ValueError(f"{name} in dq_client/views.py does not say what it is")
+        raise ValueError(f"{name} in dq_client/show/views.py does not say what it is")
     return (hint.__doc__ or "").strip()  # a type of ours
 
 

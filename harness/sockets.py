@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zmq
 
-from dq_client.keys import KeyPair
+from dq_client.base.keys import KeyPair
 
 
 def dealer(

@@ -30,9 +30,10 @@ from typing import Any
 
 import psutil
 
-from dq_client import bringup
-from dq_client.agent import supervision, tree
-from dq_client.ranks.world import open_shared_memory
+from dq_client.base import process_tree
+from dq_client.deploy import local
+from dq_client.node import local_agents, supervision
+from dq_client.node.ranks.world import open_shared_memory
 from harness.commands import ROOT, ClusterError
 from harness.live import ENDED, Live
 
@@ -112,20 +113,20 @@ class Together:
             stops = self.chance.random() < 0.25
             if stops:
                 stopped.append(victim.pid)
-            tree.kill([victim.pid], signal.SIGSTOP if stops else signal.SIGKILL)
+            process_tree.kill([victim.pid], signal.SIGSTOP if stops else signal.SIGKILL)
             if stops:
                 victim.what += " stopped"
         if stopped:
             time.sleep(self.chance.uniform(*STOPPED_S))
-            tree.kill(stopped, signal.SIGCONT)
+            process_tree.kill(stopped, signal.SIGCONT)
         return chosen
 
     def processes(self) -> list[Victim]:
         """Those of the cluster and of its jobs, each by its name."""
         home, found = self.live.home, list[Victim]()
         server, supervisor = int(home.server()["pid"]), supervision.pid_of(home)
-        agents = {int(info["pid"]) for info in bringup.running_agents(home).values()}
-        for pid in bringup.leftovers(home):
+        agents = {int(info["pid"]) for info in local_agents.running_agents(home).values()}
+        for pid in local.leftovers(home):
             with suppress(psutil.Error, OSError):
                 process = psutil.Process(pid)
                 job = int(process.environ().get("DQ_JOB_ID") or 0)
@@ -198,9 +199,9 @@ class Together:
         done = self.live.run("down", "--force")
         if done.returncode:
             self.faults.append(f"round {number}: dq down: {done.stderr}")
-        if left := bringup.leftovers(self.live.home):
+        if left := local.leftovers(self.live.home):
             self.faults.append(f"round {number}: {len(left)} processes after dq down")
-            tree.kill(left)
+            process_tree.kill(left)
         until = time.monotonic() + 5.0
         while (more := copies_in_memory() - held) and time.monotonic() < until:
             time.sleep(0.1)
@@ -232,7 +233,7 @@ def main(words: list[str] | None = None) -> int:
                 print(line, flush=True)
         finally:
             live.run("down", "--force")
-            tree.kill(bringup.leftovers(live.home))
+            process_tree.kill(local.leftovers(live.home))
     print(f"{o.rounds} rounds, seed {o.seed}: {len(together.faults)} faults")
     print("\n".join(together.faults))
     return 1 if together.faults else 0

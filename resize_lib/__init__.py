@@ -51,7 +51,7 @@ def attach(**options: Any) -> None:
     program that DQ has started it does nothing, either.
 
     Raises:
-        dq_client.errors.UsageError: an option makes no sense.
+        dq_client.base.errors.UsageError: an option makes no sense.
     """
     global _attaches
     from resize_lib import attachment
@@ -81,8 +81,8 @@ def session(**options: Any) -> Session:
 # All that a rank may import some day; those of `hydra` are for jobs that mpiexec starts.
 LATER = (
     "numpy.ma",
-    "dq_client.connection",
-    "dq_client.mpiexec.presence",
+    "dq_client.base.connection",
+    "dq_client.base.presence",
     "resize_lib.emulation.node",
     "resize_lib.opening",
     "resize_lib.processes.own",

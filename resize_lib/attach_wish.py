@@ -16,9 +16,9 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dq_client import messages as m
-from dq_client.cli.values import name_of, parse_sizes, parse_time
-from dq_client.errors import UsageError
+from dq_client.base import messages as m
+from dq_client.base.errors import UsageError
+from dq_client.base.values import name_of, parse_sizes, parse_time
 
 VARIABLE = "DQ_ATTACH"
 YES, NO = ("1", "yes", "true"), ("", "0", "no", "false")

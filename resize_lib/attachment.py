@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dq_client.errors import DQError, UsageError
-from dq_client.home import Home, machine
-from dq_client.launch import MPI_TUNING
+from dq_client.base.errors import DQError, UsageError
+from dq_client.base.home import Home, machine
+from dq_client.base.launch import MPI_TUNING
 from resize_lib.attach_wish import VARIABLE, from_call, from_environment, submission
 from resize_lib.processes.command import program_command, start_folder
 from resize_lib.processes.link import LINK_VARIABLE
@@ -27,10 +27,10 @@ from resize_lib.processes.link import LINK_VARIABLE
 if TYPE_CHECKING:
     from mpi4py import MPI
 
-    from dq_client import messages as m
+    from dq_client.base import messages as m
 
 ANSWER_WITHIN_S = 5.0
-LINK_WITHIN_S = 10.0  # less than keepers wait (dq_client/ranks/adoption.py)
+LINK_WITHIN_S = 10.0  # less than keepers wait (dq_client/node/ranks/adoption.py)
 SOCKET, ADOPTED = "attach", b'{"adopted": true}\n'  # in the keeper's folder, and its word
 USAGE = 2  # exit code, as of `dq`
 RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
@@ -195,9 +195,9 @@ def _ask(members: Sequence[Member], words: dict[str, str]) -> Told:
 
 
 def _call(home: Home, address: str, body: m.Submit, members: Sequence[Member]) -> m.Attached:
-    from dq_client import keys
-    from dq_client import messages as m
-    from dq_client.connection import Connection
+    from dq_client.base import keys
+    from dq_client.base import messages as m
+    from dq_client.base.connection import Connection
 
     machines = list(dict.fromkeys(x.machine for x in members))
     asked = m.Attach(
@@ -221,7 +221,7 @@ def _linked(told: Told, rank: int) -> socket.socket:
 
     The keeper is made while we wait.
     """
-    from dq_client.ranks.channel import connect
+    from dq_client.base.channel import connect
 
     node = told.nodes[rank]
     if node not in told.agents:

@@ -38,7 +38,7 @@ class EarlyFailure:
 
 
 def _report(error: Exception) -> None:
-    from dq_client import messages as m
+    from dq_client.base import messages as m
     from resize_lib.mistakes import described
     from resize_lib.server_link import ServerLink
 

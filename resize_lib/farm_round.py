@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mpi4py import MPI
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from resize_lib import tags
 from resize_lib.remap_point import Told
 from resize_lib.waiting import wait_until

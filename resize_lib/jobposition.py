@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from resize_lib.descriptors import ProcessGrid
 from resize_lib.emulation.node import LinkRate
 from resize_lib.loops import Position

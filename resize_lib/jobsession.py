@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from mpi4py import MPI
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from resize_lib import world
 from resize_lib.declared.packed import Packed, Value
 from resize_lib.declaring import Declaring, Dense

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 from mpi4py import MPI
 
-from dq_client import messages as m
-from dq_client.codec import welcome_of
-from dq_client.errors import DQError, NoServer
+from dq_client.base import messages as m
+from dq_client.base.codec import welcome_of
+from dq_client.base.errors import DQError, NoServer
 from resize_lib.before_arrival import ComingGrid, agree_to_join
 from resize_lib.emulation.node import LinkRate
 from resize_lib.grid import Grid

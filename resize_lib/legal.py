@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from operator import index
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from resize_lib.waiting import idle_barrier
 
 if TYPE_CHECKING:

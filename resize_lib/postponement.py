@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from resize_lib.processes import ProcessError
 from resize_lib.resize import Step, aborted
 from resize_lib.same_values import differing_value

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 from mpi4py import MPI
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from resize_lib.data_move import all_pids
 from resize_lib.job_comm import retire
 from resize_lib.processes.interface import Survivor

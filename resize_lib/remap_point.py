@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from mpi4py import MPI
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from resize_lib import same_turns
 from resize_lib.pace import CHECK_S, CHECK_SOON_S, Allowance, Countdown, Plan, plan_for
 from resize_lib.postponement import Postponement

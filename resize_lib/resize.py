@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NoReturn, assert_never
 
 from mpi4py import MPI
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from resize_lib.before_arrival import agree_to_join
 from resize_lib.data_move import all_pids, everyone
 from resize_lib.data_move import move as move

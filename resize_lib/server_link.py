@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dq_client import messages as m
-from dq_client.errors import DQError, NoServer, NotNow
+from dq_client.base import messages as m
+from dq_client.base.errors import DQError, NoServer, NotNow
 
 if TYPE_CHECKING:
-    from dq_client.connection import Question
+    from dq_client.base.connection import Question
 
 ANSWER_WITHIN_S = 3.0
 LOST_WITHIN_S = 10.0  # less than keepers give a job to go on in place (docs/ranks.md)
@@ -40,8 +40,8 @@ class ServerLink:
     def __init__(self, address: str, server_key: str, secret: str) -> None:
         # Not at import: a program without a server needs no zmq. Sessions that have one do this
         # before others wait (`load`).
-        from dq_client.connection import Connection
-        from dq_client.keys import pair_of
+        from dq_client.base.connection import Connection
+        from dq_client.base.keys import pair_of
 
         def connect(address: str) -> Connection:
             return Connection(address, server_key, pair_of(secret))
@@ -60,8 +60,8 @@ class ServerLink:
     @staticmethod
     def load() -> None:
         """Import what a connection needs."""
-        import dq_client.connection  # noqa: F401
-        from dq_client import codec
+        import dq_client.base.connection  # noqa: F401
+        from dq_client.base import codec
 
         codec.from_server()
 
@@ -193,7 +193,7 @@ class ServerLink:
             self._connection = self._connect(self._address)
 
     def _until_saved(self, body: m.RequestBody, within_s: float) -> m.ReplyBody:
-        """The same, however long the server has no room to save it (dq_server/live/stall.py).
+        """The same, however long the server has no room to save it (live/store/read_only.py).
 
         For what the job's end depends on, or all of its life: later nobody would make up for it.
         """

@@ -5,7 +5,7 @@ end the others with code 0. So rank 0 reports that the work is done when its pro
 at the end of the `with` block or, for a program without one, of the interpreter.
 
 Every rank marks its session's begin and its end: for its keeper over their link (docs/ranks.md), or
-under mpiexec by a file (dq_client/mpiexec/presence.py). If a rank exits in between, by os._exit for
+under mpiexec by a file (dq_client/base/presence.py). If a rank exits in between, by os._exit for
 example, the keeper knows, or its node's agent finds the mark without its process.
 """
 
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import numpy as np
 from mpi4py import MPI
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from resize_lib import same_turns, same_values
 from resize_lib.early_failure import EARLY
 from resize_lib.grid import Grid
@@ -51,9 +51,9 @@ def mark_presence() -> Mark:
     if link is not None:
         mark = LinkMark(link)
     else:
-        from dq_client.mpiexec import presence  # only under mpiexec
+        from dq_client.base import presence  # only under mpiexec
 
-        mark = presence.Mark()
+        mark = presence.RankMark()
     atexit.register(mark.remove)
     # MPI_Finalize deletes the attributes of COMM_SELF first (MPI-4.1, 11.2.4).
     key = MPI.Comm.Create_keyval(delete_fn=lambda *_: mark.remove())

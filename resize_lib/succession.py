@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from resize_lib.processes import ProcessError, idle_bcast
 from resize_lib.processes.restart import RestartBackend
 from resize_lib.protection import generations

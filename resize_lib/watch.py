@@ -23,8 +23,8 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
-from dq_client import messages as m
-from dq_client.errors import DQError
+from dq_client.base import messages as m
+from dq_client.base.errors import DQError
 from resize_lib.mistakes import caller, is_program
 from resize_lib.server_link import ServerLink
 from resize_lib.waiting import wait_until

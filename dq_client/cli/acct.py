@@ -8,12 +8,13 @@ from typing import Any
 
 import click
 
-from dq_client import messages as m
+from dq_client.base import messages as m
+from dq_client.base.connection import ask
+from dq_client.base.errors import UsageError
 from dq_client.cli.job_views import chosen
-from dq_client.cli.output import duration, print_json, say, table, terminal_width
-from dq_client.cli.requests import ask, json_option, records
-from dq_client.errors import UsageError
-from dq_client.report.accounting import FIELDS, SUMS, summed, used
+from dq_client.cli.requests import json_option, records
+from dq_client.show.output import duration, print_json, say, table, terminal_width
+from dq_client.show.report.accounting import FIELDS, SUMS, summed, used
 
 
 @click.command()

@@ -9,16 +9,17 @@ from typing import Any
 import click
 import psutil
 
-from dq_client import bringup
-from dq_client import messages as m
-from dq_client.cli.output import note, print_json, say, table
+from dq_client.base import credentials, network
+from dq_client.base import messages as m
+from dq_client.base.errors import NotFound, Refused
+from dq_client.base.hardware import gpu_count, memory_bytes
+from dq_client.base.home import Home
+from dq_client.base.values import parse_memory, parse_time, require_above_zero
 from dq_client.cli.requests import json_option
-from dq_client.cli.values import parse_memory, parse_time, require_above_zero
-from dq_client.cluster import require_feature, require_name, usable_cores
-from dq_client.errors import NotFound, Refused
-from dq_client.hardware import gpu_count, memory_bytes
-from dq_client.home import Home
-from dq_client.hosts import credentials, network
+from dq_client.deploy import local
+from dq_client.deploy.cluster import require_feature, require_name, usable_cores
+from dq_client.node import local_agents
+from dq_client.show.output import note, print_json, say, table
 
 
 @click.group()
@@ -92,12 +93,12 @@ def agent_start(**o: Any) -> None:
     home = Home.default()
     info = _node(o)
     credentials.of_agent(home, info.name)  # NoServer
-    if info.name in bringup.running_agents(home):
+    if info.name in local_agents.running_agents(home):
         raise Refused(f"agent {info.name} is running already")
     within_s = _leave_within_s(o["leave_within"])
-    pid = bringup.start_agent(home, info.name, [info], o["interface"] or "", within_s)
-    bringup.wait_until(
-        lambda: info.name in bringup.running_agents(home) or not psutil.pid_exists(pid),
+    pid = local.start_agent(home, info.name, [info], o["interface"] or "", within_s)
+    local.wait_until(
+        lambda: info.name in local_agents.running_agents(home) or not psutil.pid_exists(pid),
         10.0,
         f"agent {info.name} did not start",
     )
@@ -119,11 +120,11 @@ def agent_run(source: str | None, **o: Any) -> None:
 
     SIGTERM ends it once the jobs have left, a second one at once.
     """
-    from dq_client.agent.__main__ import serve
+    from dq_client.node.agent.__main__ import serve
 
     home = Home.default()
     if o["holder"]:
-        from dq_client.slurm import holder as slurm
+        from dq_client.deploy.slurm import holder as slurm
 
         home = slurm.own_home(home)
         o["node"] = slurm.free_name(home)
@@ -148,11 +149,11 @@ def agent_stop(names: tuple[str, ...], at_once: bool) -> None:
     What has not left in time (dq agent start --leave-within) ends with the agent.
     """
     home = Home.default()
-    if missing := set(names) - bringup.running_agents(home).keys():
+    if missing := set(names) - local_agents.running_agents(home).keys():
         raise NotFound(f"no agent {min(missing)} runs here: dq agent status lists those that do")
     if not at_once:
         note("jobs may leave first; dq agent stop --now does not wait for that")
-    stopped = bringup.stop_agents(home, list(names) or None, at_once=at_once)
+    stopped = local.stop_agents(home, list(names) or None, at_once=at_once)
     note(f"stopped: {' '.join(stopped) or 'none was running'}")
 
 
@@ -160,7 +161,7 @@ def agent_stop(names: tuple[str, ...], at_once: bool) -> None:
 @json_option
 def agent_status(as_json: bool) -> None:
     """Show agents of this machine."""
-    found = bringup.running_agents(Home.default())
+    found = local_agents.running_agents(Home.default())
     if as_json:
         print_json(agents={name: {"pid": info["pid"]} for name, info in found.items()})
         return

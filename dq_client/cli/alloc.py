@@ -16,18 +16,18 @@ from typing import Any
 import click
 import psutil
 
-from dq_client import messages as m
-from dq_client.agent import fleet
-from dq_client.cli.output import note
-from dq_client.cli.requests import ask, server
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection, ask
+from dq_client.base.errors import NoServer, NotFound, NotNow, Refused, UsageError
+from dq_client.base.home import Home
+from dq_client.base.states import ENDED
+from dq_client.cli.requests import server
 from dq_client.cli.run import Interrupted, exit_code_of, signals
 from dq_client.cli.submit import submission, submit
-from dq_client.connection import Connection
-from dq_client.errors import NoServer, NotFound, NotNow, Refused, UsageError
-from dq_client.following.one_job import looks
-from dq_client.home import Home
-from dq_client.mpiexec.command import find_mpiexec
-from dq_client.states import ENDED
+from dq_client.node import fleet
+from dq_client.node.mpiexec.command import find_mpiexec
+from dq_client.show.feed.one_job import looks
+from dq_client.show.output import note
 
 # Of `dq submit`: what is about the processors. The program is ours: it only holds them.
 TAKEN = {"initial", "walltime", "estimate", "name", "priority", "group", "account", "qos"}

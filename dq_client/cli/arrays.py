@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from dq_client.errors import UsageError
-from dq_client.messages import Array
+from dq_client.base.errors import UsageError
+from dq_client.base.messages import Array
 
 ELEMENTS_MAX, INDEX_MAX, LINE_MAX = 10_000, 10_000_000, 4000
 LINES_BYTES_MAX = 500_000  # a submission is one message of at most a mebibyte

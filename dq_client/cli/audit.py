@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from dq_client.audit import lines
-from dq_client.cli.output import print_json, say, table, terminal_width
+from dq_client.base.audit import lines
+from dq_client.base.errors import NoServer, UsageError
+from dq_client.base.home import Home
+from dq_client.base.values import parse_time
 from dq_client.cli.requests import json_option
-from dq_client.cli.values import parse_time
-from dq_client.errors import NoServer, UsageError
-from dq_client.home import Home
+from dq_client.show.output import print_json, say, table, terminal_width
 
 
 @click.command()

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
+from dq_client.base.errors import UsageError
 from dq_client.check import Finding, check_source
-from dq_client.cli.output import note, print_json, say
 from dq_client.cli.requests import json_option
-from dq_client.errors import UsageError
+from dq_client.show.output import note, print_json, say
 
 
 @click.command()

@@ -10,21 +10,22 @@ from typing import Any
 
 import click
 
-from dq_client import beside, bringup
-from dq_client import messages as m
-from dq_client.agent import supervision
+from dq_client.base import messages as m
+from dq_client.base.connection import ask
+from dq_client.base.errors import NoServer, UsageError
+from dq_client.base.home import Home, is_alive
+from dq_client.base.values import require_above_zero
 from dq_client.cli import standby_commands, upkeep_commands
-from dq_client.cli.output import note, print_json, say
-from dq_client.cli.requests import ask, json_option
+from dq_client.cli.requests import json_option
 from dq_client.cli.requests import server as connected
-from dq_client.cli.values import require_above_zero
-from dq_client.cluster import Cluster, local_cluster, read_cluster, usable_cores
-from dq_client.emulation.mechanism import choose, require_fit
-from dq_client.errors import NoServer, UsageError
+from dq_client.deploy import local as bringup
+from dq_client.deploy import sidecars, slurm_settings
+from dq_client.deploy.cluster import Cluster, local_cluster, read_cluster, usable_cores
+from dq_client.deploy.mechanism import choose, require_fit
+from dq_client.deploy.ssh.filesystem import network_kind
 from dq_client.examples import cluster_file
-from dq_client.home import Home, is_alive
-from dq_client.hosts.filesystem import network_kind
-from dq_client.slurm import settings
+from dq_client.node import supervision
+from dq_client.show.output import note, print_json, say
 
 HEARTBEAT_S_MAX = 3600.0
 SLURM = "slurm"
@@ -126,8 +127,8 @@ def up(
     options = server_options(others)
     warn_of_network_disk(home)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing is left behind
-    settings.refuse_other(home, on_slurm=cluster.slurm is not None)
-    was_there = settings.has_server(home)
+    slurm_settings.refuse_other(home, on_slurm=cluster.slurm is not None)
+    was_there = slurm_settings.has_server(home)
     if cluster.engine == "hosts":
         _up_hosts(home, cluster, options, address, need_all=need_all, as_json=as_json)
     elif cluster.engine == SLURM:
@@ -145,9 +146,9 @@ def up(
 
 def _mended(home: Home, asked: Cluster | None, options: list[str], *, as_json: bool) -> bool:
     """Whether there was a cluster already; what was missing of it is there now."""
-    from dq_client import mending
+    from dq_client.deploy import resume
 
-    done = mending.mend(home, asked, options)
+    done = resume.mend(home, asked, options)
     if done is None:
         return False
     nodes = [node for nodes in done.fleet.agents.values() for node in nodes]
@@ -191,7 +192,7 @@ def _up_hosts(
     need_all: bool,
     as_json: bool,
 ) -> None:
-    from dq_client.hosts import bringup as hosts
+    from dq_client.deploy.ssh import bringup as hosts
 
     options = hosts.with_patience(options)
     count = len(cluster.hosts)
@@ -217,8 +218,8 @@ def _up_hosts(
 def _up_slurm(
     home: Home, cluster: Cluster, options: list[str], address: str | None, *, as_json: bool
 ) -> None:
-    from dq_client.slurm import allocation
-    from dq_client.slurm import bringup as holders
+    from dq_client.deploy.slurm import allocation
+    from dq_client.deploy.slurm import bringup as holders
 
     if cluster.slurm is None:
         nodes = allocation.nodes_here()
@@ -266,19 +267,19 @@ def _bring_down(home: Home, *, force: bool) -> None:
     try:
         _bring_cluster_down(home, force=force)
     except NoServer:
-        beside.stop_all(home, force=force)
+        sidecars.stop_all(home, force=force)
         raise
-    beside.stop_all(home, force=force)  # not before: it stays if the cluster does
+    sidecars.stop_all(home, force=force)  # not before: it stays if the cluster does
 
 
 def _bring_cluster_down(home: Home, *, force: bool) -> None:
-    noted = settings.noted(home)
+    noted = slurm_settings.noted(home)
     if noted is not None:
-        from dq_client.slurm import bringup as holders
+        from dq_client.deploy.slurm import bringup as holders
 
         holders.bring_down(home, noted, force=force, say=note)
         return
-    from dq_client.hosts import bringup as hosts
+    from dq_client.deploy.ssh import bringup as hosts
 
     hosts.bring_down(home, force=force, say=note)
 
@@ -303,13 +304,13 @@ def server_start(
     **others: Any,
 ) -> None:
     """Start the server; without --detach, stop it at Ctrl-C."""
-    from dq_client.hosts import bringup as hosts
+    from dq_client.deploy.ssh import bringup as hosts
 
     home = Home.default()
     warn_of_network_disk(home)
     options = server_options(others)
     # The server of machines that are there already.
-    if hosts.noted_hosts(home) or settings.noted(home) is not None:
+    if hosts.noted_hosts(home) or slurm_settings.noted(home) is not None:
         options = hosts.with_patience(options)
     info = bringup.start_server(home, [*options, *_at(address)])
     if as_json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from dq_client.cli.output import say
+from dq_client.show.output import say
 
 SHELLS = ("bash", "zsh", "fish")
 

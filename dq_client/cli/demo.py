@@ -15,23 +15,24 @@ from typing import Any
 import click
 import psutil
 
-from dq_client import bringup, environment, shutdown
-from dq_client import messages as m
+from dq_client.base import environment
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection, ask
+from dq_client.base.errors import DQError, UsageError
+from dq_client.base.home import Home
+from dq_client.base.states import ENDED
 from dq_client.cli.job_views import sizes_table
-from dq_client.cli.logs import output_of
-from dq_client.cli.output import note, print_json, say
-from dq_client.cli.requests import ask, json_option
-from dq_client.cluster import Cluster, local_cluster, usable_cores
-from dq_client.connection import Connection
-from dq_client.errors import DQError, UsageError
+from dq_client.cli.requests import json_option
+from dq_client.deploy import local, shutdown
+from dq_client.deploy.cluster import Cluster, local_cluster, usable_cores
 from dq_client.examples import app_command
-from dq_client.following.one_job import looks
-from dq_client.home import Home
-from dq_client.report.collect import collect
-from dq_client.report.live_view import GrowthView
-from dq_client.report.page import write_report
-from dq_client.report.text import processors
-from dq_client.states import ENDED
+from dq_client.show.feed.one_job import looks
+from dq_client.show.job_output import output_of
+from dq_client.show.output import note, print_json, say
+from dq_client.show.report.collect import collect
+from dq_client.show.report.live_view import GrowthView
+from dq_client.show.report.page import write_report
+from dq_client.show.report.text import processors
 
 SIZES_BEYOND_CORES = 3  # somewhere there the sweet spot of a matmul has been passed
 ITERATIONS_PER_SIZE = 8
@@ -95,7 +96,7 @@ class Demo:
     def run(self) -> None:
         """Cluster up, job in, growth shown, report written; the cluster is down again after."""
         note(f"cluster: {self.cluster.processors} processors on this machine ({self.home.root})")
-        bringup.bring_up(self.home, self.cluster, [])
+        local.bring_up(self.home, self.cluster, [])
         connection = Connection.to(self.home)
         try:
             job_id = self._submit(connection)
@@ -155,7 +156,7 @@ def clear(home: Home) -> int:
     except DQError as e:
         note(f"the cluster did not go down by itself: {e}")
     deadline = time.monotonic() + 3.0
-    while (left := bringup.leftovers(home)) and time.monotonic() < deadline:
+    while (left := local.leftovers(home)) and time.monotonic() < deadline:
         time.sleep(0.05)
     for pid in left:
         note(f"left over, killed now: {pid}")

@@ -13,15 +13,15 @@ import click
 import msgspec
 import psutil
 
-from dq_client import storage
-from dq_client.cli.output import note, print_json, say
+from dq_client.base import storage
+from dq_client.base.errors import DQError, UsageError
+from dq_client.base.home import Home
 from dq_client.cli.requests import json_option
-from dq_client.cluster import read_cluster, usable_cores
-from dq_client.errors import DQError, UsageError
+from dq_client.deploy.cluster import read_cluster, usable_cores
+from dq_client.deploy.ssh.machine import SHARED_MEMORY
 from dq_client.examples import cluster_file
-from dq_client.home import Home
-from dq_client.hosts.machine import SHARED_MEMORY
-from dq_client.mpi_probe import ProbeResult, probe_mpi
+from dq_client.node.mpi_probe import ProbeResult, probe_mpi
+from dq_client.show.output import note, print_json, say
 
 FEW_FILES = 4096  # mpiexec leaks about three descriptors at every spawn
 
@@ -110,7 +110,7 @@ def numbers_of_nodes(text: str) -> tuple[int, ...]:
 
 def check_hosts(file: str, as_json: bool) -> int:
     """`--cluster`; exit code 1 if a host cannot be used."""
-    from dq_client.hosts.bringup import examine
+    from dq_client.deploy.ssh.bringup import examine
 
     cluster = read_cluster(cluster_file(file))
     if cluster.engine != "hosts":

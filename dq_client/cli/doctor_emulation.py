@@ -18,15 +18,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dq_client import bringup, environment, shutdown
-from dq_client import messages as m
-from dq_client.cli.output import table
-from dq_client.cluster import Cluster, Link
-from dq_client.connection import Connection
-from dq_client.emulation import contained
-from dq_client.emulation.mechanism import choose, require_fit
-from dq_client.errors import DQError
-from dq_client.home import Home
+from dq_client.base import environment
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection
+from dq_client.base.errors import DQError
+from dq_client.base.home import Home
+from dq_client.deploy import local, shutdown
+from dq_client.deploy.cluster import Cluster, Link
+from dq_client.deploy.mechanism import choose, require_fit
+from dq_client.node.emulation import contained
+from dq_client.show.output import table
 
 BUSY = (1, 9, 36)
 PROBE = [sys.executable, "-m", "resize_lib.emulation.probe"]
@@ -54,7 +55,7 @@ def run_emulation_doctor(
     root = Path(tempfile.mkdtemp(prefix="dq-doctor-"))
     home = Home(root)
     try:
-        bringup.bring_up(home, cluster, [], mechanism.name)
+        local.bring_up(home, cluster, [], mechanism.name)
         rows = []
         for count in sorted({min(count, len(cluster.nodes)) for count in busy}):
             say(f"{count} nodes busy at once ...")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
-from dq_client.mpi_probe import ProbeResult, can_resize
+from dq_client.node.mpi_probe import ProbeResult, can_resize
 
 
 class Way(StrEnum):

@@ -10,8 +10,8 @@ import sys
 import time
 from typing import Any
 
-from dq_client.agent.starters import Starters
-from dq_client.launch import ONE_THREAD
+from dq_client.base.launch import ONE_THREAD
+from dq_client.node.agent.starters import Starters
 
 RANKS = 2
 TRIES = 3

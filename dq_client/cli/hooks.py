@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from dq_client import beside
-from dq_client.cli.output import note, print_json, say
+from dq_client.base.errors import NotFound, UsageError
+from dq_client.base.home import Home
 from dq_client.cli.requests import json_option
-from dq_client.errors import NotFound, UsageError
-from dq_client.home import Home
+from dq_client.deploy import sidecars
+from dq_client.show.output import note, print_json, say
 
 
 @click.group()
@@ -23,18 +23,18 @@ def hooks() -> None:
 @click.option("--detach", is_flag=True, help="Return once they follow the cluster.")
 def run(file: Path, detach: bool) -> None:
     """Call the hooks of FILE from now on, or from where they were; Ctrl-C ends it."""
-    from dq_client.hooks import config
+    from dq_client.show.hooks import config
 
     home = Home.default()
     found = config.read(file)  # before anything is started
     home.server()
-    if (known := beside.running(home, "hooks")) is not None:
+    if (known := sidecars.running(home, "hooks")) is not None:
         raise UsageError(f"hooks of {known['file']} run already: dq hooks stop first")
     if detach:
-        beside.start_hooks(home, file.absolute())
+        sidecars.start_hooks(home, file.absolute())
         note(f"{len(found)} hooks follow the cluster: log/hooks.err has what fails")
         return
-    from dq_client.hooks import process
+    from dq_client.show.hooks import process
 
     note("Ctrl-C ends it")
     process.serve(home, found, file)
@@ -43,7 +43,7 @@ def run(file: Path, detach: bool) -> None:
 @hooks.command("stop")
 def stop() -> None:
     """Call nobody any more; what happens meanwhile is called for at the next start."""
-    if not beside.stop(Home.default(), "hooks"):
+    if not sidecars.stop(Home.default(), "hooks"):
         raise NotFound("no hooks of this cluster run here")
     note("the hooks have ended")
 
@@ -52,7 +52,7 @@ def stop() -> None:
 @json_option
 def status(as_json: bool) -> None:
     """Show which hooks run, and how each of them stands."""
-    info = beside.running(Home.default(), "hooks")
+    info = sidecars.running(Home.default(), "hooks")
     if info is None:
         raise NotFound("no hooks of this cluster run here: dq hooks run FILE starts them")
     if as_json:

@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from dq_client import messages as m
-from dq_client.cli.output import note, print_json
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection
+from dq_client.base.errors import NotFound, Refused, UsageError
+from dq_client.base.values import parse_size
 from dq_client.cli.requests import JobId, JobIds, json_option, resolve, server
-from dq_client.cli.values import parse_size
-from dq_client.connection import Connection
-from dq_client.errors import NotFound, Refused, UsageError
+from dq_client.show.output import note, print_json
 
 
 def _simple(name: str, body: Any, done: str, doc: str) -> click.Command:

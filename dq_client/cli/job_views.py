@@ -8,8 +8,13 @@ from typing import Any
 
 import click
 
-from dq_client import messages as m
-from dq_client.cli.output import (
+from dq_client.base import messages as m
+from dq_client.base.connection import ask
+from dq_client.base.errors import UsageError
+from dq_client.base.states import ENDED, NOT_STARTED
+from dq_client.base.values import parse_time
+from dq_client.cli.requests import JobId, cluster_now, json_option, records
+from dq_client.show.output import (
     clock,
     duration,
     note,
@@ -19,10 +24,6 @@ from dq_client.cli.output import (
     table,
     terminal_width,
 )
-from dq_client.cli.requests import JobId, ask, cluster_now, json_option, records
-from dq_client.cli.values import parse_time
-from dq_client.errors import UsageError
-from dq_client.states import ENDED, NOT_STARTED
 
 STATES = ("held", "waiting", "queued", "starting", "running", "killing", "restarting", *ENDED)
 
@@ -79,7 +80,8 @@ def chosen(
 @json_option
 def job(job_id: int, as_json: bool) -> None:
     """Show one job and the sizes it has run on; or an array and what became of its jobs."""
-    from dq_client.cli.logs import last_errors, more_about  # the other commands here need none
+    from dq_client.cli.logs import more_about  # the other commands here need none
+    from dq_client.show.job_output import last_errors  # the other commands here need none
 
     with records() as connection:
         view = ask(connection, m.JobQuery(job_id))

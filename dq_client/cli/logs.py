@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import click
 from msgspec.structs import replace
 
-from dq_client import messages as m
-from dq_client.cli.output import note, print_json
-from dq_client.cli.requests import JobId, ask, json_option, records, resolve
-from dq_client.connection import Connection
-from dq_client.errors import DQError, Refused
-from dq_client.ranks.marks import SUFFIX, Labelled
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection, ask
+from dq_client.base.errors import DQError, Refused
+from dq_client.cli.requests import JobId, json_option, records, resolve
+from dq_client.node.ranks.marks import SUFFIX, Labelled
+from dq_client.show.output import note, print_json
 
 UNKNOWN = (
     "which rank has written what is not known here: the job was submitted with --label, or its"

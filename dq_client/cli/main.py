@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from dq_client import __version__
-from dq_client.cli.output import note
-from dq_client.errors import DQError, UsageError
+from dq_client.base.errors import DQError, UsageError
+from dq_client.show.output import note
 
 INTERRUPTED = 130
 

@@ -8,12 +8,13 @@ from datetime import datetime
 
 import click
 
-from dq_client import messages as m
-from dq_client.cli.output import clock, note, print_json, say, table
-from dq_client.cli.requests import ask, json_option, records, server
+from dq_client.base import messages as m
+from dq_client.base.connection import ask
+from dq_client.base.errors import UsageError
+from dq_client.base.values import parse_time
+from dq_client.cli.requests import json_option, records, server
 from dq_client.cli.reserve_commands import seconds_until
-from dq_client.cli.values import parse_time
-from dq_client.errors import UsageError
+from dq_client.show.output import clock, note, print_json, say, table
 
 
 @click.command()

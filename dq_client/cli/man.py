@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from dq_client import __version__
-from dq_client.cli.output import note
-from dq_client.errors import UsageError
+from dq_client.base.errors import UsageError
+from dq_client.show.output import note
 
 
 @click.command()

@@ -7,12 +7,13 @@ from typing import Any
 
 import click
 
-from dq_client import messages as m
-from dq_client.cli.output import clock, duration, note, print_json, say, table
-from dq_client.cli.requests import ask, cluster_now, json_option, records, server
-from dq_client.cli.values import parse_time
-from dq_client.errors import DQError
-from dq_client.hardware import shown_bytes
+from dq_client.base import messages as m
+from dq_client.base.connection import ask
+from dq_client.base.errors import DQError
+from dq_client.base.hardware import shown_bytes
+from dq_client.base.values import parse_time
+from dq_client.cli.requests import cluster_now, json_option, records, server
+from dq_client.show.output import clock, duration, note, print_json, say, table
 
 
 @click.command()

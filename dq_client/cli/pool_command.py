@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
-from dq_client import messages as m
-from dq_client.cli.output import clock, duration, note, print_json, say, table
-from dq_client.cli.requests import ask, cluster_now, json_option, records
+from dq_client.base import messages as m
+from dq_client.base.connection import ask
+from dq_client.cli.requests import cluster_now, json_option, records
+from dq_client.show.output import clock, duration, note, print_json, say, table
 
 SHOWN = 15  # decisions, without --all
 

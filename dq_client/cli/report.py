@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from dq_client.cli.output import print_json, say
+from dq_client.base.errors import NotFound, UsageError
 from dq_client.cli.requests import JobId, json_option, records
-from dq_client.errors import NotFound, UsageError
+from dq_client.show.output import print_json, say
 
 DEFAULT_FILE = "report.html"
 
@@ -28,9 +28,9 @@ def report(what: str | None, output: Path | None, as_json: bool) -> None:
     neither the report is about all jobs. With --json the data are printed and no file is written,
     unless -o asks for one, too.
     """
-    from dq_client.report.collect import collect
-    from dq_client.report.data import checked, load
-    from dq_client.report.page import render, write_report
+    from dq_client.show.report.collect import collect
+    from dq_client.show.report.data import checked, load
+    from dq_client.show.report.page import render, write_report
 
     job_id = _job_id(what)
     if what is not None and job_id is None:

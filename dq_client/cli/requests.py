@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dq_client import messages as m
-from dq_client.cli.values import JOB_ID
-from dq_client.connection import Connection
-from dq_client.errors import DQError, UsageError
-from dq_client.home import Home
-from dq_client.stopped_cluster import looking
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection
+from dq_client.base.errors import DQError, UsageError
+from dq_client.base.home import Home
+from dq_client.base.values import JOB_ID
+from dq_client.deploy.stopped_cluster import looking
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -11,14 +11,15 @@ from typing import Any, BinaryIO
 
 import click
 
-from dq_client import messages as m
-from dq_client.cli.logs import more_about, output_of
-from dq_client.cli.output import note
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection
+from dq_client.base.errors import DQError, Refused
+from dq_client.cli.logs import more_about
 from dq_client.cli.requests import server
 from dq_client.cli.script_options import with_script_options
 from dq_client.cli.submit import has_sizes, submission, submit, until_ended
-from dq_client.connection import Connection
-from dq_client.errors import DQError, Refused
+from dq_client.show.job_output import output_of
+from dq_client.show.output import note
 
 # Options of `dq submit` that make no sense for one job that somebody waits for.
 LEFT_OUT = {"wait": True, "as_json": False, "hold": False, "array": None, "each_line": None}

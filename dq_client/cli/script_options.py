@@ -18,8 +18,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from dq_client.cli.values import script_of
-from dq_client.errors import UsageError
+from dq_client.base.errors import UsageError
+from dq_client.base.values import script_of
 
 MARK = "#DQ"
 HEAD_BYTES = 1 << 16

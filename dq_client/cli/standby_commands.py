@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from dq_client import bringup
-from dq_client import messages as m
-from dq_client.address import is_remote
-from dq_client.cli.output import note, say
-from dq_client.cli.requests import ask
+from dq_client.base import messages as m
+from dq_client.base.address import is_remote
+from dq_client.base.connection import ask
+from dq_client.base.errors import DQError, UsageError
+from dq_client.base.home import Home
 from dq_client.cli.requests import server as connected
-from dq_client.errors import DQError, UsageError
-from dq_client.home import Home
+from dq_client.deploy import local
+from dq_client.show.output import note, say
 
 if TYPE_CHECKING:
-    from dq_client.standby import Kept
+    from dq_client.deploy.standby import StandbyRecord
 
 PATIENCE_S = 300.0  # until a copy is whole: it may be large
 TOLD_AFTER_S = 2.0
@@ -31,7 +31,7 @@ TOLD_AFTER_S = 2.0
 def credentials() -> None:
     """Print what dq server standby needs on another machine. It is a secret, more than any other:
     whoever has it is given all that the server has."""
-    from dq_client import standby
+    from dq_client.deploy import standby
 
     say(msgspec.json.encode(standby.introduction_of(Home.default())).decode())
 
@@ -61,8 +61,8 @@ def standby(
     take_over: bool,
 ) -> None:
     """Follow a server, and take its place if its machine is lost. Needs a DQ_HOME of its own."""
-    from dq_client import standby as kept
-    from dq_client.hosts.credentials import secret_from
+    from dq_client.base.credentials import secret_from
+    from dq_client.deploy import standby as kept
 
     home = Home.default()
     home.create()
@@ -91,14 +91,16 @@ def standby(
     always = sync or (before is not None and before.sync)
     kept.keep(
         home,
-        kept.Kept(introduction=told, name=called, address=own, sync=always, as_root=as_root),
+        kept.StandbyRecord(
+            introduction=told, name=called, address=own, sync=always, as_root=as_root
+        ),
     )
-    program = ["-m", "dq_server.live.standby_program"]
+    program = ["-m", "dq_server.live.standby.program"]
     if not detach:
         os.environ["DQ_HOME"] = str(home.root)
         os.execv(sys.executable, [sys.executable, *program])  # noqa: S606
     kept.runs_file(home).unlink(missing_ok=True)
-    process = bringup.start(home, "standby", program)
+    process = local.start(home, "standby", program)
     try:
         _wait_until_whole(home, process)
     except BaseException:
@@ -107,21 +109,21 @@ def standby(
     note(f"the standby {called} (pid {process.pid}) has a whole copy; it would serve at {own}")
 
 
-def _take_over(home: Home, kept: Kept | None) -> None:
+def _take_over(home: Home, kept: StandbyRecord | None) -> None:
     if kept is None:
         raise UsageError(f"{home.root} is no standby's: there is nothing to take over with")
-    info = bringup.start_server(home, ["--take-over", "--address", kept.address])
+    info = local.start_server(home, ["--take-over", "--address", kept.address])
     note(f"the server {info['pid']} listens at {info['address']}")
 
 
 def _wait_until_whole(home: Home, process: subprocess.Popen[bytes]) -> None:
-    from dq_client import standby as kept
+    from dq_client.deploy import standby as kept
 
     begun_s, told = time.monotonic(), False
     while not kept.runs(home).get("whole"):
         took_s = time.monotonic() - begun_s
         if process.poll() is not None:
-            raise bringup.last_words(home, "standby", process.returncode)
+            raise local.last_words(home, "standby", process.returncode)
         if took_s > PATIENCE_S:
             raise DQError(f"the copy is not whole after {PATIENCE_S:g} s: see log/standby.log")
         if took_s > TOLD_AFTER_S and not told:

@@ -11,13 +11,12 @@ from typing import Any
 
 import click
 
-from dq_client import environment
-from dq_client import messages as m
-from dq_client.cli.arrays import parse_array
-from dq_client.cli.output import note, print_json, say
-from dq_client.cli.requests import ask, json_option, server
-from dq_client.cli.script_options import runnable, with_script_options
-from dq_client.cli.values import (
+from dq_client.base import environment
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection, ask
+from dq_client.base.errors import UsageError
+from dq_client.base.states import ENDED
+from dq_client.base.values import (
     name_of,
     parse_env,
     parse_folder,
@@ -32,9 +31,10 @@ from dq_client.cli.values import (
     parse_time,
     parse_workers,
 )
-from dq_client.connection import Connection
-from dq_client.errors import UsageError
-from dq_client.states import ENDED
+from dq_client.cli.arrays import parse_array
+from dq_client.cli.requests import json_option, server
+from dq_client.cli.script_options import runnable, with_script_options
+from dq_client.show.output import note, print_json, say
 
 SESSION_WITHIN_S = 20.0  # then the submitter is told that the program has opened none
 INF = float("inf")
@@ -327,7 +327,8 @@ def has_sizes(o: dict[str, Any]) -> bool:
 
 def wait_for(connection: Connection, job_id: int, *, sized: bool = False) -> int:
     """Wait for the end of a job; 0 if it is done, 1 if it failed. `sized`: see until_ended."""
-    from dq_client.cli.logs import last_errors, more_about  # only with --wait
+    from dq_client.cli.logs import more_about  # only with --wait
+    from dq_client.show.job_output import last_errors  # only with --wait
 
     view = until_ended(connection, job_id, sized=sized)
     note(f"job {job_id} {view['state']}: {view['reason']}")
@@ -344,7 +345,7 @@ def until_ended(connection: Connection, job_id: int, *, sized: bool) -> dict[str
 
     sized  the user gave sizes: a note says so if the program opens no session and cannot be resized
     """
-    from dq_client.following.one_job import looks  # only where somebody waits
+    from dq_client.show.feed.one_job import looks  # only where somebody waits
 
     due_s: float | None = None if sized else INF
     for view in looks(connection, job_id):

@@ -7,10 +7,10 @@ from importlib.util import find_spec
 
 import click
 
-from dq_client.cli.output import note
-from dq_client.errors import UsageError
-from dq_client.home import Home
-from dq_client.report.live_view import is_drawable
+from dq_client.base.errors import UsageError
+from dq_client.base.home import Home
+from dq_client.show.output import note
+from dq_client.show.report.live_view import is_drawable
 
 
 @click.command()
@@ -27,7 +27,7 @@ def top() -> None:
         raise UsageError("dq top needs textual: pip install 'dq-mpi[top]'")
     home = Home.default()
     home.server()  # or say that there is none
-    from dq_client.top.app import show
+    from dq_client.show.top.app import show
 
     if why := show(home):
         note(why)

@@ -12,10 +12,10 @@ from typing import Any
 
 import click
 
-from dq_client.cli.output import note, print_json, say
+from dq_client.base.errors import DQError
+from dq_client.base.home import Home
 from dq_client.cli.requests import json_option
-from dq_client.errors import DQError
-from dq_client.home import Home
+from dq_client.show.output import note, print_json, say
 
 
 @click.command()
@@ -98,9 +98,9 @@ def _show(found: dict[str, Any]) -> None:
 
 
 def _upkeep(verb: str, *arguments: str) -> dict[str, Any]:
-    """Run dq_server/live/upkeep.py on this home; its errors are those of the command."""
+    """Run dq_server/live/store/maintenance.py on this home; its errors are those of the command."""
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "dq_server.live.upkeep", verb, *arguments],
+        [sys.executable, "-P", "-m", "dq_server.live.store.maintenance", verb, *arguments],
         env={**os.environ, "DQ_HOME": str(Home.default().root)},
         capture_output=True,
         text=True,

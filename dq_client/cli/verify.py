@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
-from dq_client.cli.output import note, print_json, say
+from dq_client.base.errors import UsageError
+from dq_client.base.values import parse_sizes, script_of
 from dq_client.cli.requests import json_option
 from dq_client.cli.script_options import runnable
-from dq_client.cli.values import parse_sizes, script_of
-from dq_client.errors import UsageError
+from dq_client.show.output import note, print_json, say
 from dq_client.verify.outcome import Outcome, failure, outcome
 from dq_client.verify.runs import Run, Runs
 

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dq_client import messages as m
-from dq_client.cli.output import SCHEMA, clock, note, say
-from dq_client.cli.requests import JobId, ask, json_option, resolve, server
-from dq_client.connection import Connection
-from dq_client.errors import UsageError
-from dq_client.following.place import Place
-from dq_client.report.bars import bar_rows
-from dq_client.report.follow import Event, Follower
-from dq_client.report.live_view import is_drawable
-from dq_client.report.text import shortened
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection, ask
+from dq_client.base.errors import UsageError
+from dq_client.cli.requests import JobId, json_option, resolve, server
+from dq_client.show.feed.cursor import FeedCursor
+from dq_client.show.output import SCHEMA, clock, note, say
+from dq_client.show.report.bars import bar_rows
+from dq_client.show.report.live_view import is_drawable
+from dq_client.show.report.text import shortened
+from dq_client.show.report.watch_events import Event, WatchEvents
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -41,12 +41,12 @@ def watch(job_id: int | None, keep: bool, as_json: bool) -> int:
         raise UsageError("--keep is for all jobs: a job followed alone ends the watch by its end")
     with server() as connection:
         only = None if job_id is None else resolve(connection, job_id)
-        follower = Follower(only)
+        follower = WatchEvents(only)
         show: Callable[[list[Event]], None] = _print_json if as_json else _print_lines
         if as_json or not is_drawable(sys.stdout):
             return _follow(connection, follower, show, lambda _: None, keep=keep)
         with _live() as live:
-            from dq_client.report.terminal import draw_bars
+            from dq_client.show.report.terminal import draw_bars
 
             def bars(processors: int) -> None:
                 rows = bar_rows(list(follower.active.values()))
@@ -57,14 +57,14 @@ def watch(job_id: int | None, keep: bool, as_json: bool) -> int:
 
 def _follow(
     connection: Connection,
-    follower: Follower,
+    follower: WatchEvents,
     show: Callable[[list[Event]], None],
     redraw: Callable[[int], None],
     *,
     keep: bool,
 ) -> int:
     """Show events until no job is left; returns the exit code."""
-    reported, place = False, Place(follower.only or 0)
+    reported, place = False, FeedCursor(follower.only or 0)
     while True:
         answer = place.look(connection, wait_s=WAIT_S, stories_s=follower.stories_s)
         events = follower.take(answer)
@@ -82,7 +82,7 @@ def _follow(
 
 
 def _forgotten(
-    connection: Connection, follower: Follower, number: int, now_s: float
+    connection: Connection, follower: WatchEvents, number: int, now_s: float
 ) -> list[Event]:
     """Events of a job that has ended, and that the scheduler has forgotten since."""
     view = ask(connection, m.JobQuery(number))

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from dq_client import beside
-from dq_client.cli.output import note, print_json, say
+from dq_client.base.errors import NotFound, UsageError
+from dq_client.base.home import Home
 from dq_client.cli.requests import json_option
-from dq_client.errors import NotFound, UsageError
-from dq_client.home import Home
+from dq_client.deploy import sidecars
+from dq_client.show.output import note, print_json, say
 
 NEEDS = ("starlette", "uvicorn", "prometheus_client")
 
@@ -33,7 +33,7 @@ def web(context: click.Context, port: int | None, detach: bool, as_json: bool) -
     if missing := [name for name in NEEDS if find_spec(name) is None]:
         raise UsageError(f"dq web needs {', '.join(missing)}: pip install 'dq-mpi[web]'")
     home.server()  # or say that there is none
-    known = beside.running(home, "web")
+    known = sidecars.running(home, "web")
     if known is not None and port in (None, known["port"]):
         _say(known["url"], as_json=as_json)
         note("the page was there already: dq web stop ends it")
@@ -41,9 +41,9 @@ def web(context: click.Context, port: int | None, detach: bool, as_json: bool) -
     if known is not None:
         raise UsageError(f"the page is served on port {known['port']} already: dq web stop first")
     if detach:
-        _say(beside.start_page(home, port or 0)["url"], as_json=as_json)
+        _say(sidecars.start_page(home, port or 0)["url"], as_json=as_json)
         return
-    from dq_client.web import process
+    from dq_client.show.web import process
 
     def ready(url: str) -> None:
         _say(url, as_json=as_json)
@@ -63,7 +63,7 @@ def _say(url: str, *, as_json: bool) -> None:
 @web.command("stop")
 def stop() -> None:
     """End the page."""
-    if not beside.stop(Home.default(), "web"):
+    if not sidecars.stop(Home.default(), "web"):
         raise NotFound("no page of this cluster runs here")
     note("the page has ended")
 
@@ -72,7 +72,7 @@ def stop() -> None:
 @json_option
 def status(as_json: bool) -> None:
     """Show the page's address and process."""
-    info: dict[str, Any] | None = beside.running(Home.default(), "web")
+    info: dict[str, Any] | None = sidecars.running(Home.default(), "web")
     if info is None:
         raise NotFound("no page of this cluster runs here: dq web starts one")
     if as_json:

@@ -12,7 +12,7 @@ import os
 import sys
 from pathlib import Path
 
-from dq_client.errors import UsageError
+from dq_client.base.errors import UsageError
 
 APPS, CLUSTER_FILES = "apps", "hostfiles"
 

@@ -13,16 +13,16 @@ from typing import Any
 
 import psutil
 
-from dq_client import bringup, environment, shutdown
-from dq_client import messages as m
-from dq_client.cli.logs import last_errors, output_of
-from dq_client.cli.requests import ask
-from dq_client.cluster import local_cluster
-from dq_client.connection import Connection
-from dq_client.errors import DQError
-from dq_client.following.one_job import looks
-from dq_client.home import Home
-from dq_client.states import ENDED
+from dq_client.base import environment
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection, ask
+from dq_client.base.errors import DQError
+from dq_client.base.home import Home
+from dq_client.base.states import ENDED
+from dq_client.deploy import local, shutdown
+from dq_client.deploy.cluster import local_cluster
+from dq_client.show.feed.one_job import looks
+from dq_client.show.job_output import last_errors, output_of
 from dq_client.verify.records import Record
 
 SPARE = 64  # processors beside those in use: those of ranks that have left become idle later
@@ -116,7 +116,7 @@ class Runs:
             self.down()
         except DQError as e:
             self.say(f"the private cluster did not go down by itself: {e}")
-        for pid in bringup.leftovers(Home(self.root / "plain")) + bringup.leftovers(
+        for pid in local.leftovers(Home(self.root / "plain")) + local.leftovers(
             Home(self.root / "resized")
         ):
             if psutil.pid_exists(pid):
@@ -130,7 +130,7 @@ class Runs:
         file = self.root / "config.toml"
         file.write_text(config or '[scheduler]\nresize = "none"\n')
         self._home = home
-        bringup.bring_up(home, local_cluster(max(processors, SPARE)), ["--config", str(file)])
+        local.bring_up(home, local_cluster(max(processors, SPARE)), ["--config", str(file)])
         self._connection = Connection.to(home)
 
     def _run(

@@ -18,21 +18,21 @@ from typing import Any
 import psutil
 import zmq
 
-from dq_client import bringup, keys, storage, versions
-from dq_client.address import host_and_port
-from dq_client.errors import DQError, UsageError
-from dq_client.home import Home, created_s, machine, write_private
-from dq_client.hosts import credentials
-from dq_client.ranks import opened
-from dq_client.ranks.process import rename
-from dq_client.slurm import settings
-from dq_client.text_files import object_of
+from dq_client.base import credentials, keys, opened, storage, versions
+from dq_client.base.address import host_and_port
+from dq_client.base.errors import DQError, UsageError
+from dq_client.base.home import Home, created_s, machine, write_private
+from dq_client.base.process import rename
+from dq_client.base.text_files import object_of
+from dq_client.deploy import slurm_settings
+from dq_client.node import local_agents
 from dq_server.core.model.ends import NodeOptions
 from dq_server.core.model.errors import SchedulerError
-from dq_server.live import identity, take_over
-from dq_server.live.configuration import Engine, read_config
+from dq_server.live.configuration import EngineSettings, read_config
 from dq_server.live.engines.link import EngineLink
-from dq_server.live.front import Front
+from dq_server.live.loop import Front
+from dq_server.live.standby import take_over
+from dq_server.live.store import identity
 
 # A full collection of a million objects takes 0.2 s, in which nobody is answered, and finds
 # nothing: the state has no cycles, and those of exceptions are young. So: hardly ever.
@@ -60,9 +60,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--launcher", help="dq or mpiexec; default: the configuration file's, or dq"
     )
-    # From `dq up`: new nodes of these names are numbered in this order (live/join_order.py).
+    # From `dq up`: new nodes of these names are numbered in this order (live/agents/join_order.py).
     parser.add_argument("--expected", type=_names, default=(), help=argparse.SUPPRESS)
-    # Of a server that was a standby, or starts again (live/pairing.py).
+    # Of a server that was a standby, or starts again (live/standby/leader.py).
     parser.add_argument("--take-over", action="store_true", help="a standby's home: be the server")
     parser.add_argument("--least-epoch", type=int, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
@@ -90,14 +90,14 @@ def serve(home: Home, options: argparse.Namespace) -> int:
     # Agents and applications of an earlier server of this home look for it where it was.
     address = options.address or _last_address(home) or ANY_PORT
     refuse_exposed(address, as_root=options.yes_as_root)
-    versions.require_agents(bringup.running_agents(home), home.root)
+    versions.require_agents(local_agents.running_agents(home), home.root)
     take_over.begin(home, meant=options.take_over)
     identity.require_journal(home)
     keys.ensure(home.keys)
     file, required = options.config or home.root / "config.toml", options.config is not None
-    noted = settings.noted(home)
+    noted = slurm_settings.noted(home)
     slurm = None if noted is None or noted.allocated else noted
-    pool = None if slurm is None else Engine(slurm.pool, slurm.where)
+    pool = None if slurm is None else EngineSettings(slurm.pool, slurm.where)
     config = read_config(file, required, options.launcher, pool)
     home.log.mkdir(mode=0o700, exist_ok=True)
     logging.basicConfig(
@@ -189,7 +189,7 @@ def _begin_again(address: str, least_epoch: int) -> None:
     os.execv(sys.executable, [sys.executable, "-m", "dq_server.live", *words])  # noqa: S606
 
 
-def _slurm(home: Home, slurm: settings.Noted) -> EngineLink:
+def _slurm(home: Home, slurm: slurm_settings.SlurmRecord) -> EngineLink:
     """Slurm as the engine of the pool; most servers have none, and start sooner without it."""
     from dq_server.live.engines.driver import Thread
     from dq_server.live.engines.slurm import SlurmEngine
@@ -197,7 +197,7 @@ def _slurm(home: Home, slurm: settings.Noted) -> EngineLink:
     return EngineLink(Thread(SlurmEngine(home, slurm, sys.executable)))
 
 
-def _hand_over(home: Home, slurm: settings.Noted, info: dict[str, Any]) -> None:
+def _hand_over(home: Home, slurm: slurm_settings.SlurmRecord, info: dict[str, Any]) -> None:
     """Put what nodes need to report where they can read it."""
     path = slurm.folder(home) / "credentials"
     try:

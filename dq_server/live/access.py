@@ -14,10 +14,10 @@ from pathlib import Path
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
 
-from dq_client import keys
-from dq_client import messages as m
-from dq_client.connection import prepare
-from dq_client.errors import UsageError
+from dq_client.base import keys
+from dq_client.base import messages as m
+from dq_client.base.connection import prepare
+from dq_client.base.errors import UsageError
 
 DOMAIN = "dq"
 

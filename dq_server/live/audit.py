@@ -24,10 +24,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dq_client import messages as m
-from dq_client.audit import OLDER_MAX, files
-from dq_client.private import make_private
-from dq_client.ranks import opened
+from dq_client.base import messages as m
+from dq_client.base import opened
+from dq_client.base.audit import OLDER_MAX, files
+from dq_client.base.private import make_private
 from dq_server.live.access import Principal
 from dq_server.live.rate_limited_log import RateLimitedLog
 

@@ -29,8 +29,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from dq_client.home import write_private
-from dq_client.ranks import opened
+from dq_client.base import opened
+from dq_client.base.home import write_private
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
@@ -50,7 +50,7 @@ def _boot() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class ClockSources:
     """The clocks of a machine.
 
     wall   the system clock, which anybody with the right may set
@@ -65,7 +65,7 @@ class Sources:
 
 
 @dataclass(slots=True)
-class Noted:
+class ClockRecord:
     """What is kept for the next server.
 
     offset_s  the cluster's time less CLOCK_BOOTTIME, in this boot
@@ -90,9 +90,9 @@ class ClusterClock:
         self,
         kept: str = "",
         keep: Callable[[str], None] = lambda _: None,
-        sources: Sources | None = None,
+        sources: ClockSources | None = None,
     ) -> None:
-        self._sources, self._keep = sources or Sources(), keep
+        self._sources, self._keep = sources or ClockSources(), keep
         s = self._sources
         boot, slept_s = s.boot(), s.boot() - s.awake()
         noted = _read(kept)
@@ -101,7 +101,7 @@ class ClusterClock:
             self._noted = noted
         else:
             off_s = noted.off_s if noted is not None else 0.0
-            self._noted = Noted(boot_id, s.wall() - off_s - boot, slept_s, off_s)
+            self._noted = ClockRecord(boot_id, s.wall() - off_s - boot, slept_s, off_s)
         self._write()
 
     def __call__(self) -> float:
@@ -145,11 +145,11 @@ class ClusterClock:
         self._keep(json.dumps(told))
 
 
-def _read(text: str) -> Noted | None:
+def _read(text: str) -> ClockRecord | None:
     try:
         found = json.loads(text)
         figures = (float(found[name]) for name in ("offset_s", "slept_s", "off_s"))
-        return Noted(str(found["boot"]), *figures)
+        return ClockRecord(str(found["boot"]), *figures)
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dq_client.errors import UsageError
-from dq_client.text_files import toml_of
+from dq_client.base.errors import UsageError
+from dq_client.base.text_files import toml_of
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import ConfigError
 from dq_server.core.model.launching import Launching
@@ -40,7 +40,7 @@ USUAL: dict[str, Any] = {"farewells": True, "sweet_spot": "search"}
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class EngineSettings:
     """What a cluster file says of its pool. `where`: the file."""
 
     pool: dict[str, Any]
@@ -51,7 +51,7 @@ def read_config(
     path: Path,
     required: bool,
     launcher: str | None = None,
-    engine: Engine | None = None,
+    engine: EngineSettings | None = None,
 ) -> SchedulerConfig:
     """Read and check; UsageError with one line saying what is wrong where.
 
@@ -70,7 +70,7 @@ def parse_config(
     data: dict[str, Any],
     where: str,
     launcher: str | None = None,
-    engine: Engine | None = None,
+    engine: EngineSettings | None = None,
 ) -> SchedulerConfig:
     """A configuration from parsed TOML. The jobs of a server have sessions, so `farewells`."""
     launch = _launch(data.get("launch", {}), where)

@@ -17,35 +17,37 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
-from dq_client import codec
-from dq_client import messages as m
-from dq_client.errors import DQError
-from dq_client.home import Home
+from dq_client.base import codec
+from dq_client.base import messages as m
+from dq_client.base.errors import DQError
+from dq_client.base.home import Home
 from dq_server.core.model import actions as act
 from dq_server.core.model import events as ev
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.scheduler import Scheduler
-from dq_server.live import access, orders, views
-from dq_server.live.agents import AgentLink, Agents
+from dq_server.live import access
+from dq_server.live.agents.kept_output import KeptOutput
+from dq_server.live.agents.registry import AgentLink, Agents
 from dq_server.live.audit import Audit, Origin
-from dq_server.live.beginning import begin, resume
-from dq_server.live.desk import Desk
+from dq_server.live.context import Desk
 from dq_server.live.engines.link import EngineLink
-from dq_server.live.feed import Feed, Sources
-from dq_server.live.home_files import HomeFiles
-from dq_server.live.journal import JournalError, event_as_json
-from dq_server.live.kept_output import KeptOutput
-from dq_server.live.pairing import Pairing
-from dq_server.live.pairing_parts import Surroundings, What, what_is
+from dq_server.live.orders import dispatch
+from dq_server.live.orders.reconciliation import join_due
+from dq_server.live.orders.startup import begin, resume
 from dq_server.live.rate_limited_log import RateLimitedLog
-from dq_server.live.reconciliation import join_due
-from dq_server.live.recovery import recovered
 from dq_server.live.requests import answer
 from dq_server.live.requests.agents import refused_version
-from dq_server.live.snapshot_policy import SnapshotPolicy
-from dq_server.live.stall import Stall
-from dq_server.live.store import Store
-from dq_server.live.why import whole
+from dq_server.live.requests.why import whole
+from dq_server.live.standby.leader import Pairing
+from dq_server.live.standby.leader_parts import Surroundings, What, what_is
+from dq_server.live.store.home_files import HomeFiles
+from dq_server.live.store.interface import Store
+from dq_server.live.store.journal import JournalError, event_as_json
+from dq_server.live.store.read_only import Stall
+from dq_server.live.store.recovery import recovered
+from dq_server.live.store.snapshot_policy import SnapshotPolicy
+from dq_server.live.views import tables
+from dq_server.live.views.feed import Feed, FeedSources
 
 log = logging.getLogger("dq.server")
 complaints = RateLimitedLog(log)
@@ -88,7 +90,7 @@ class Server:
 
         clock, off_s  the cluster's time, and how far the system clock is ahead of it (clock.py)
         reads         it shows what the journal holds, and nothing happens any more (reader.py)
-        least_epoch   agents obey no server of an earlier one (pairing.py)
+        least_epoch   agents obey no server of an earlier one (leader.py)
         options       of the command line, for a standby that takes this server's place
         """
         self.engine, self._audit = engine, audit
@@ -131,7 +133,7 @@ class Server:
         )
         self.stall = Stall(journal, self.rebuild, monotonic, lambda: self.pairing.bar)
         self.feed = Feed(
-            Sources(
+            FeedSources(
                 entries=journal.entries,
                 monotonic=monotonic,
                 epoch=self.epoch,
@@ -233,7 +235,7 @@ class Server:
         self._seq += 1
         self.feed.note(self._seq, now, event, actions)
         for action in actions:
-            orders.carry_out(self.desk, action)
+            dispatch.carry_out(self.desk, action)
         return actions
 
     def _begin(self) -> None:
@@ -247,7 +249,7 @@ class Server:
         if job is None:  # keep_ended = 0
             return
         try:
-            self.journal.archive(job_id, views.archive_view(self.scheduler, job, self._now))
+            self.journal.archive(job_id, tables.archive_view(self.scheduler, job, self._now))
         except JournalError as e:
             self._unsaved = self._unsaved or e
 

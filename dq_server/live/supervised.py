@@ -1,6 +1,6 @@
 """The agents' supervisor, which the server starts again if it is killed.
 
-The supervisor starts agents again (dq_client/agent/supervisor.py). Killed together with an agent,
+The supervisor starts agents again (dq_client/deploy/supervisor.py). Killed together with an agent,
 it would leave a cluster that nobody mends. Its file says that it is to be there: it removes the
 file when it ends in order.
 """
@@ -11,10 +11,10 @@ import logging
 import subprocess
 from dataclasses import dataclass, field
 
-from dq_client import bringup
-from dq_client.agent import supervision
-from dq_client.errors import DQError
-from dq_client.home import Home
+from dq_client.base.errors import DQError
+from dq_client.base.home import Home
+from dq_client.deploy import local
+from dq_client.node import supervision
 
 LOOK_S = 1.0
 STARTS_WITHIN_S = 5.0  # until then its file may be of the one before
@@ -42,7 +42,7 @@ class Supervised:
             return
         self._due_s = now + STARTS_WITHIN_S
         try:
-            self._started.append(bringup.start_again(self.home))
+            self._started.append(local.start_again(self.home))
             log.warning("the supervisor of the agents was killed: started again")
         except (DQError, OSError) as e:
             log.warning("the supervisor of the agents cannot be started again: %s", e)

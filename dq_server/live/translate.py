@@ -9,9 +9,9 @@ import hashlib
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 
-from dq_client import environment, keys
-from dq_client import messages as m
-from dq_client.keys import KeyPair
+from dq_client.base import environment, keys
+from dq_client.base import messages as m
+from dq_client.base.keys import KeyPair
 from dq_server.core.features.protection import Copies
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import RequestAnswer
@@ -33,7 +33,7 @@ from dq_server.core.model.sizes import (
 )
 from dq_server.core.model.state import State
 from dq_server.core.model.workers import Workers, sizes_between
-from dq_server.live import output_paths
+from dq_server.live.agents import output_paths
 
 MEMORY = "/dev/shm"  # noqa: S108 - files in memory; below it a folder of our own
 
@@ -390,7 +390,7 @@ def remap_answer(
     )
 
 
-class Places:
+class ProcessorNames:
     """Processors of the core as places that MPI and people know."""
 
     def __init__(self, processors: Processors) -> None:

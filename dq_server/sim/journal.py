@@ -1,7 +1,7 @@
 """The journal of a live server, read without one: its events as the core knows them.
 
 The server writes SQLite: events(seq, time, type, body, actions), bodies and actions as JSON
-(dq_server/live/journal.py). Here JSON becomes events again by the type hints of the core's
+(dq_server/live/store/journal.py). Here JSON becomes events again by the type hints of the core's
 dataclasses, and actions become JSON values to compare with the recorded ones.
 """
 

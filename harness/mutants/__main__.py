@@ -77,8 +77,8 @@ GROUPS = {
     ),
     "agent": Group(
         (
-            *(f"dq_client/agent/{name}.py" for name in ("own_ranks", "kept", "copies")),
-            "dq_client/agent/vacancies.py",
+            *(f"dq_client/node/agent/{name}.py" for name in ("own_ranks", "kept", "copies")),
+            "dq_client/node/agent/vacancies.py",
             *(f"dq_server/live/{name}.py" for name in ("orders", "job_ranks", "reconciliation")),
         ),
         (
@@ -93,7 +93,7 @@ GROUPS = {
     ),
     "keeper": Group(
         tuple(
-            f"dq_client/ranks/{name}.py"
+            f"dq_client/node/ranks/{name}.py"
             for name in ("keeper", "ends", "output", "world", "worlds", "loss", "exchange")
         ),
         (

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import DTypeLike
 
-from dq_client.messages import Place
+from dq_client.base.messages import Place
 from resize_lib.descriptors import DescriptorError, ProcessGrid
 from resize_lib.redistribution import MovingArray
 

@@ -10,7 +10,7 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import DTypeLike, NDArray
 
-from dq_client.messages import Place
+from dq_client.base.messages import Place
 from resize_lib.declared.base import Move, plain_dtype
 from resize_lib.declared.device import Device, DeviceName
 from resize_lib.declared.ghosts import GhostExchange, GhostPlan

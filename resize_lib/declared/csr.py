@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from dq_client.messages import Place
+from dq_client.base.messages import Place
 from resize_lib.declared.base import Move, plain_dtype
 from resize_lib.declared.packed import Packed
 from resize_lib.descriptors import Block1D, Custom, DescriptorError, ProcessGrid, Weighted1D

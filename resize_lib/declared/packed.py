@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from dq_client.messages import Place
+from dq_client.base.messages import Place
 from resize_lib.declared.base import Move
 from resize_lib.descriptors import Custom, ProcessGrid
 from resize_lib.redistribution import MovingArray

@@ -4,7 +4,7 @@ This is the *paced* mechanism: it needs no privileges, because the library itsel
 wait. What it slows is what it knows of: compute sections (`with rs.compute()`, the kernels' own, or
 the whole iteration of an application that marks none) and messages sent over the session's
 communicators. Everything else runs at the speed of the machine: start-up, packing and copying,
-Python between the sections, files. How nodes are made and slowed from outside: dq_client/emulation.
+Python between the sections, files. How nodes are made and slowed from outside: node/emulation.
 
 pacing.py        where computing is marked, and the pacer that stretches it to a share of a core
 link.py          one node's link: latency, rate, one message after the other in each direction

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dq_client import private
+from dq_client.base import private
 from resize_lib.descriptors import DescriptorError, ProcessGrid
 from resize_lib.loops import Position
 from resize_lib.protection.partfile import checksum_of

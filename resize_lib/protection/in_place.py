@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from mpi4py import MPI
 
-from dq_client import private
+from dq_client.base import private
 from resize_lib import tags
 from resize_lib.descriptors import ProcessGrid
 from resize_lib.protection import generations

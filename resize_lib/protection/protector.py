@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 from mpi4py import MPI
 
-from dq_client import messages as m
-from dq_client import private
+from dq_client.base import messages as m
+from dq_client.base import private
 from resize_lib.declared.packed import Packed
 from resize_lib.descriptors import DescriptorError, ProcessGrid
 from resize_lib.loops import Position

@@ -1,4 +1,4 @@
-"""Files are opened in one module (dq_client/ranks/opened.py), wherever others could have touched
+"""Files are opened in one module (dq_client/base/opened.py), wherever others could have touched
 them, or where waiting for one would stop a server, an agent, a keeper or the page."""
 
 from __future__ import annotations
@@ -7,26 +7,32 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("dq_server/live", "dq_client/agent", "dq_client/ranks", "dq_client/web", "dq_client/hooks")
+ROOMS = (
+    "dq_server/live",
+    "dq_client/node/agent",
+    "dq_client/node/ranks",
+    "dq_client/show/web",
+    "dq_client/show/hooks",
+)
 FILES = (
-    "audit.py", "beside.py", "bringup.py", "home.py", "keys.py", "mending.py", "private.py",
-    "shutdown.py", "standby.py", "storage.py", "hosts/kept_alive.py", "hosts/credentials.py",
+    "audit.py", "sidecars.py", "bringup.py", "home.py", "keys.py", "resume.py", "private.py",
+    "shutdown.py", "standby.py", "storage.py", "ssh/kept_alive.py", "base/credentials.py",
     "emulation/governor.py",
 )  # fmt: skip
 OPENS = {"read_text", "read_bytes", "write_text", "write_bytes", "touch"}
-DOOR = "dq_client/ranks/opened.py"
+DOOR = "dq_client/base/opened.py"
 # In a rank, or of what is no part of a home; the rest is to come.
 MAY: dict[str, str] = {
-    "dq_client/ranks/program.py": "in the rank itself: its program and its standard streams",
-    "dq_client/ranks/program_keeper.py": "/dev/null",
-    "dq_client/ranks/channel.py": "a folder, by its descriptor",
-    "dq_client/web/site.py": "the package's own pages, once",
-    "dq_client/hooks/call.py": "a URL",
-    "dq_server/live/backup.py": "files that a user names; a folder of its own",
-    "dq_client/agent/output_files.py": "makes a file that must not be there",
-    "dq_client/agent/copies.py": "copies of data, in folders that private.py checks",
-    "dq_client/agent/own_ranks.py": "what keepers leave in the agent's folder",
-    "dq_client/agent/holdings.py": "what keepers leave in the agent's folder",
+    "dq_client/node/ranks/program.py": "in the rank itself: its program and its standard streams",
+    "dq_client/node/ranks/program_keeper.py": "/dev/null",
+    "dq_client/base/channel.py": "a folder, by its descriptor",
+    "dq_client/show/web/site.py": "the package's own pages, once",
+    "dq_client/show/hooks/call.py": "a URL",
+    "dq_server/live/store/backup.py": "files that a user names; a folder of its own",
+    "dq_client/node/agent/output_files.py": "makes a file that must not be there",
+    "dq_client/node/agent/copies.py": "copies of data, in folders that private.py checks",
+    "dq_client/node/agent/own_ranks.py": "what keepers leave in the agent's folder",
+    "dq_client/node/agent/holdings.py": "what keepers leave in the agent's folder",
 }
 
 

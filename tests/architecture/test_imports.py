@@ -66,15 +66,15 @@ DOORS = {
     "dq_server/sim/plots.py": {"matplotlib"},
     "dq_server/sim/study/figures.py": {"matplotlib"},
     # the live page, an extra; its command imports them only to serve
-    "dq_client/web/site.py": {"starlette"},
-    "dq_client/web/limits.py": {"uvicorn"},
-    "dq_client/web/process.py": {"uvicorn"},
-    "dq_client/web/metrics.py": {"prometheus_client"},
+    "dq_client/show/web/site.py": {"starlette"},
+    "dq_client/show/web/limits.py": {"uvicorn"},
+    "dq_client/show/web/process.py": {"uvicorn"},
+    "dq_client/show/web/metrics.py": {"prometheus_client"},
     # the terminal's page, an extra; its command imports them only to show it
-    "dq_client/top/app.py": {"textual"},
-    "dq_client/top/detail.py": {"textual"},
-    "dq_client/top/listing.py": {"textual"},
-    "dq_client/top/looks.py": {"textual"},
+    "dq_client/show/top/app.py": {"textual"},
+    "dq_client/show/top/detail.py": {"textual"},
+    "dq_client/show/top/listing.py": {"textual"},
+    "dq_client/show/top/looks.py": {"textual"},
     # building libdq: an extra, for programs in C
     "resize_lib/c/build.py": {"cffi"},
     "dq_server/sim/progress.py": {"rich"},
@@ -105,7 +105,7 @@ def imported(path: Path) -> frozenset[str]:
             module = node.module or ""
             if node.level:
                 assert path.parent == RANKS, f"{path}: relative import"
-                module = f"dq_client.ranks.{module}".rstrip(".")
+                module = f"dq_client.node.ranks.{module}".rstrip(".")
             found.add(module)
             found |= {f"{module}.{alias.name}" for alias in node.names}
     return frozenset(found)
@@ -125,7 +125,7 @@ def test_a_starter_needs_the_standard_library_only() -> None:
         for path in sorted(RANKS.glob("*.py"))
         if path.name != "__main__.py"  # a launcher of its own, run in our interpreter
         for module in imported(path)
-        if module.partition(".")[0] not in STDLIB and not within(module, {"dq_client.ranks"})
+        if module.partition(".")[0] not in STDLIB and not within(module, {"dq_client.node.ranks"})
     ]
     assert not wrong
 
@@ -229,7 +229,7 @@ def test_one_module_holds_the_wire_messages() -> None:
 
 
 def test_the_command_line_prints_through_one_place() -> None:
-    """dq_client/cli/output.py makes what others say harmless; nobody prints beside it."""
+    """dq_client/show/output.py makes what others say harmless; nobody prints beside it."""
     prints = [
         f"{path.name}:{node.lineno}"
         for path in sorted((ROOT / "dq_client/cli").glob("*.py"))

@@ -1,6 +1,6 @@
 """The wire: what a message must declare, who handles it, and what its handlers may know.
 
-A message declares its direction and roles where it is defined (dq_client/messages); the codec's
+A message declares its direction and roles where it is defined (dq_client/base/messages); the codec's
 unions, the access table and the completeness of the handlers follow from that.
 """
 
@@ -12,19 +12,19 @@ from typing import Any
 
 import pytest
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from dq_server.live import access
 from dq_server.live.requests import TABLE
 from dq_server.live.requests.call import handles
 
 ROOT = Path(__file__).parents[2]
-MESSAGES = sorted((ROOT / "dq_client/messages").glob("*.py"))
+MESSAGES = sorted((ROOT / "dq_client/base/messages").glob("*.py"))
 BODIES = (*m.REQUESTS, *m.REPLIES, *m.ORDERS)
 
 # The server as a whole is for its loop, the agent for its own: their parts get what they need.
 WHOLES = {
     "dq_server.live.server": ("dq_server/live", {"front.py"}),
-    "dq_client.agent.agent": ("dq_client/agent", {"making.py"}),
+    "dq_client.node.agent.agent": ("dq_client/node/agent", {"making.py"}),
 }
 BUILD_MESSAGES = ("dq_server/live/**", "dq_client/**", "resize_lib/**")
 
@@ -56,7 +56,7 @@ def test_a_second_handler_or_one_of_no_request_is_refused(message: Any) -> None:
 
 
 def test_the_agent_has_a_case_for_every_order() -> None:
-    tree = ast.parse((ROOT / "dq_client/agent/agent.py").read_text())
+    tree = ast.parse((ROOT / "dq_client/node/agent/agent.py").read_text())
     cases = [
         node.cls.attr
         for node in ast.walk(tree)

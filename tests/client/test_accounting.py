@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dq_client.report.accounting import FIELDS, SUMS, least, summed, used
+from dq_client.show.report.accounting import FIELDS, SUMS, least, summed, used
 
 WORK = st.lists(
     st.tuples(st.integers(1, 64), st.integers(0, 100), st.floats(1e-3, 1e3)), max_size=6

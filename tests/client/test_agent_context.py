@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from dq_client import messages as m
-from dq_client.agent import context
-from dq_client.agent.context import ClosedInstances, Context
-from dq_client.agent.tree import Owner
-from dq_client.errors import NoServer
-from dq_client.home import Home
+from dq_client.base import messages as m
+from dq_client.base.errors import NoServer
+from dq_client.base.home import Home
+from dq_client.base.process_tree import Owner
+from dq_client.node.agent import context
+from dq_client.node.agent.context import ClosedInstances, Context
 
 
 def test_a_closed_instance_closes_the_earlier_ones_and_no_later_one() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dq_client import messages as m
-from dq_client.errors import UsageError
+from dq_client.base import messages as m
+from dq_client.base.errors import UsageError
 from resize_lib.attach_wish import from_call, from_environment, passed_on, submission
 
 COMMAND = ["/usr/bin/python3", "-u", "apps/fluid.py", "9"]

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from dq_client.agent.background import BackgroundLoad, Used, busy_s, own_s, processes_of
-from dq_client.home import Home, created_s, machine, write_private
+from dq_client.base.home import Home, created_s, machine, write_private
+from dq_client.node.agent.background import BackgroundMeter, Used, busy_s, own_s, processes_of
 
 SPIN = "import time\nwhile time.process_time() < {}: pass"
 
@@ -22,7 +22,7 @@ class Measured:
 
     def __init__(self, tmp_path: Path) -> None:
         self.now = self.busy_s = self.own_s = 0.0
-        self.load = BackgroundLoad(Home(tmp_path), measure=lambda _: self.used())
+        self.load = BackgroundMeter(Home(tmp_path), measure=lambda _: self.used())
         self.load.look(0.0, [])
 
     def used(self) -> Used:
@@ -91,7 +91,7 @@ def test_it_is_measured_every_two_seconds_at_most(tmp_path: Path) -> None:
         looks.append(1.0)
         return Used(0.0, 0.0, 0.0)
 
-    load = BackgroundLoad(Home(tmp_path), measure=measure)
+    load = BackgroundMeter(Home(tmp_path), measure=measure)
     for tenth in range(100):
         load.look(tenth / 10, [])
     assert len(looks) == 5
@@ -105,7 +105,7 @@ def test_a_measurement_that_takes_long_is_made_seldom(tmp_path: Path) -> None:
         time.sleep(0.05)
         return Used(0.0, 0.0, 0.0)
 
-    load = BackgroundLoad(Home(tmp_path), measure=measure)
+    load = BackgroundMeter(Home(tmp_path), measure=measure)
     for second in range(24):
         load.look(second, [])
     assert len(looks) == 1, "0.05 s are a share of more than 24"

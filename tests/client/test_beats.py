@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from dq_client.agent.beats import counted_from, phase_of
+from dq_client.node.agent.beats import counted_from, phase_of
 
 PERIOD_S = 2.0
 

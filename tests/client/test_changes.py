@@ -7,8 +7,8 @@ from itertools import islice
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dq_client import changes
-from dq_client.changes import Changes
+from dq_client.base import changes
+from dq_client.base.changes import Changes
 
 
 @given(st.lists(st.integers(0, 5), max_size=60), st.integers(0, 60), st.integers(0, 5))

@@ -18,21 +18,21 @@ FORBIDDEN = (
     "psutil", "rich", "numpy", "matplotlib", "mpi4py", "asyncio", "subprocess",
     "importlib.metadata", "hashlib",
     "dataclasses", "tempfile", "shutil", "sqlite3", "tomllib",
-    "dq_client.bringup", "dq_client.cluster", "dq_client.agent", "dq_client.hosts",
-    "dq_client.slurm", "dq_client.emulation", "dq_client.mpiexec", "dq_client.check",
-    "dq_client.views", "dq_client.messages.agents", "dq_client.messages.applications",
-    "dq_client.messages.standby", "dq_client.messages.bodies", "dq_server", "resize_lib",
+    "dq_client.deploy.local", "dq_client.deploy.cluster", "dq_client.node.agent", "dq_client.deploy.ssh",
+    "dq_client.deploy.slurm", "dq_client.node.emulation", "dq_client.node.mpiexec", "dq_client.check",
+    "dq_client.show.views", "dq_client.base.messages.agents", "dq_client.base.messages.applications",
+    "dq_client.base.messages.standby", "dq_client.base.messages.bodies", "dq_server", "resize_lib",
 )  # fmt: skip
 WIRE = ("zmq", "msgspec")  # besides, for a command that sends nothing
 
 # The server file is a real one, of this process; answers pass the codec, as those of a server.
 PROGRAM = """
 import json, os, sys
-from dq_client import messages as m
+from dq_client.base import messages as m
 if sys.argv[1] not in ("--version", "--help"):
-    from dq_client import codec
-    from dq_client.connection import Connection
-    from dq_client.home import Home, created_s
+    from dq_client.base import codec
+    from dq_client.base.connection import Connection
+    from dq_client.base.home import Home, created_s
 
     pid = os.getpid()
     info = {"pid": pid, "create_time": created_s(pid), "address": "tcp://127.0.0.1:9"}

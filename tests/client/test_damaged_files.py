@@ -8,18 +8,17 @@ from typing import Any
 
 import pytest
 
-from dq_client import beside, bringup, standby
-from dq_client.agent import fleet, supervision
+from dq_client.base.errors import DQError
+from dq_client.base.home import Home
+from dq_client.base.text_files import object_of, toml_of
 from dq_client.cli.main import main
-from dq_client.cluster import read_cluster
-from dq_client.emulation import governor
-from dq_client.errors import DQError
-from dq_client.home import Home
-from dq_client.hooks import config as hooks
-from dq_client.hosts import bringup as hosts
-from dq_client.hosts import far_side, kept_alive
-from dq_client.slurm import settings
-from dq_client.text_files import object_of, toml_of
+from dq_client.deploy import sidecars, slurm_settings, standby
+from dq_client.deploy.cluster import read_cluster
+from dq_client.deploy.ssh import bringup as hosts
+from dq_client.deploy.ssh import kept_alive, remote_bootstrap
+from dq_client.node import fleet, local_agents, supervision
+from dq_client.node.emulation import governor
+from dq_client.show.hooks import config as hooks
 from dq_server.live.clock import clock_of
 from dq_server.live.configuration import read_config
 
@@ -56,19 +55,19 @@ def an_agent(home: Home) -> Path:
 NEEDED: dict[str, Callable[[Home], Any]] = {
     "server.json": Home.server,
     "standby.json": standby.kept,
-    "slurm.json": settings.noted,
+    "slurm.json": slurm_settings.noted,
     supervision.RECORD: fleet.noted,
 }
 NOT_NEEDED: dict[str, Callable[[Home], Any]] = {
     "agents/a/agent.json": lambda home: (
-        bringup.running_agents(home), far_side.running(home, "a"), hosts._ran_here(home, "a")
+        local_agents.running_agents(home), remote_bootstrap.running(home, "a"), hosts._ran_here(home, "a")
     ),
     f"agents/a/{kept_alive.FILE}": lambda home: kept_alive.end(home, "a"),
     "unconfirmed.json": hosts.unconfirmed,
     "hosts.json": hosts.noted_hosts,
     supervision.FILE: supervision.pid_of,
     "standby-runs.json": standby.runs,
-    "web.json": lambda home: beside.running(home, "web"),
+    "web.json": lambda home: sidecars.running(home, "web"),
     "governor/governor.json": governor.running,
     "clock.json": lambda home: clock_of(home.root / "clock.json"),
     "identity": Home.identity,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dq_client.cli.doctor_mpi import Way, said, way_of
-from dq_client.mpi_probe import ProbeResult
+from dq_client.node.mpi_probe import ProbeResult
 
 STARTS = ProbeResult("start two ranks", True, "", "", "start")
 SPAWNS = ProbeResult("spawn on a named host", True, "", "", "spawn")

@@ -9,10 +9,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dq_client.cluster import Cluster, read_cluster
-from dq_client.emulation import cgroups, governor, mechanism, network
-from dq_client.emulation.mechanism import require_fit
-from dq_client.errors import UsageError
+from dq_client.base import cgroups
+from dq_client.base.errors import UsageError
+from dq_client.deploy import mechanism
+from dq_client.deploy.cluster import Cluster, read_cluster
+from dq_client.deploy.mechanism import require_fit
+from dq_client.node.emulation import governor, network
 
 HOSTFILES = Path(__file__).parents[2] / "hostfiles"
 
@@ -106,7 +108,7 @@ def test_quotas_are_never_below_what_the_kernel_takes() -> None:
 
 
 def test_interfaces_fit_the_kernels_names_and_addresses_differ() -> None:
-    net = network.Network("abcdef", 1000.0)
+    net = network.EmulatedNetwork("abcdef", 1000.0)
     assert len(net.port(9999)) <= 15
     indices = range(1000)
     assert len({net.address(i) for i in indices}) == len({net.hardware(i) for i in indices}) == 1000

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from dq_client import messages as m
-from dq_client.agent.kept import KEEPER_LOST, KILLED, Kept
-from dq_client.ranks import ends
-from dq_client.ranks.ends import EndsFile, Standing, standing
+from dq_client.base import messages as m
+from dq_client.node.agent.local_start import KEEPER_LOST, KILLED, LocalStart
+from dq_client.node.ranks import ends
+from dq_client.node.ranks.ends import EndsFile, Standing, standing
 
 FAILED = {"code": 3, "why": "rank 1 on n01 has failed"}
 
@@ -88,10 +88,10 @@ def test_the_file_of_an_earlier_keeper_says_that_it_has_ended(tmp_path: Path) ->
 # --- the agent ---------------------------------------------------------------------------------
 
 
-def kept(now: dict[str, Any], *, over: bool = False, killed: bool = False) -> Kept:
+def kept(now: dict[str, Any], *, over: bool = False, killed: bool = False) -> LocalStart:
     held: Any = SimpleNamespace(over=over, killed=killed)
     line: Any = SimpleNamespace(gone=over)
-    return Kept(held, line=line, state=now)
+    return LocalStart(held, line=line, state=now)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from dq_client.ranks.exchange import Exchange
+from dq_client.node.ranks.exchange import Exchange
 
 
 @dataclass

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dq_client.emulation import governor, job_processes
-from dq_client.emulation.governor import PAYBACK_S_MAX, PERIOD_S, Budget
+from dq_client.base import slowed_rank
+from dq_client.node.emulation import governor
+from dq_client.node.emulation.governor import PAYBACK_S_MAX, PERIOD_S, Budget
 
 
 def spent(budget: Budget, duration_s: float, ticks: list[float]) -> float:
@@ -54,13 +55,13 @@ def test_what_a_late_governor_allowed_is_paid_back_in_a_bounded_time() -> None:
 def test_a_note_is_taken_once_and_the_last_word_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(job_processes.NOTES_VARIABLE, str(tmp_path))
-    job_processes.join("n1")
-    assert job_processes.take_notes(tmp_path) == {os.getpid(): job_processes.JOINS}
-    job_processes.join("n1")
-    job_processes.leave()
-    assert job_processes.take_notes(tmp_path) == {os.getpid(): job_processes.LEAVES}
-    assert job_processes.take_notes(tmp_path) == {}
+    monkeypatch.setenv(slowed_rank.NOTES_VARIABLE, str(tmp_path))
+    slowed_rank.join("n1")
+    assert slowed_rank.take_notes(tmp_path) == {os.getpid(): slowed_rank.JOINS}
+    slowed_rank.join("n1")
+    slowed_rank.leave()
+    assert slowed_rank.take_notes(tmp_path) == {os.getpid(): slowed_rank.LEAVES}
+    assert slowed_rank.take_notes(tmp_path) == {}
 
 
 def test_processor_time_of_another_process_is_that_of_all_its_threads() -> None:

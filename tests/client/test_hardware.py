@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from dq_client import hardware
+from dq_client.base import hardware
+from dq_client.base.errors import UsageError
+from dq_client.base.hardware import cuda_visible, gpu_count, parse_bytes, shared_out, shown_bytes
+from dq_client.base.messages import NodeInfo
 from dq_client.cli.main import main
-from dq_client.cluster import read_cluster
-from dq_client.errors import UsageError
-from dq_client.hardware import cuda_visible, gpu_count, parse_bytes, shared_out, shown_bytes
-from dq_client.messages import NodeInfo
+from dq_client.deploy.cluster import read_cluster
 
 GIB = 1 << 30
 

@@ -11,24 +11,26 @@ from typing import Any
 
 import pytest
 
-from dq_client import audit, beside, bringup, keys, shutdown, standby, storage
-from dq_client.agent import allegiance, fleet, supervision
-from dq_client.connection import Connection
-from dq_client.emulation import governor
-from dq_client.errors import DQError
-from dq_client.home import Home, write_private
-from dq_client.hosts import bringup as hosts
-from dq_client.hosts import credentials, far_side, kept_alive
-from dq_client.ranks import marks, opened, process
-from dq_client.slurm import settings
+from dq_client.base import audit, credentials, keys, opened, process, storage
+from dq_client.base.connection import Connection
+from dq_client.base.errors import DQError
+from dq_client.base.home import Home, write_private
+from dq_client.deploy import local, shutdown, sidecars, slurm_settings, standby
+from dq_client.deploy.ssh import bringup as hosts
+from dq_client.deploy.ssh import kept_alive, remote_bootstrap
+from dq_client.node import fleet, local_agents, supervision
+from dq_client.node.agent import allegiance
+from dq_client.node.emulation import governor
+from dq_client.node.ranks import marks
 from dq_server.core.model.errors import SchedulerError
-from dq_server.live import backup, home_files, identity, reader, upkeep
+from dq_server.live import offline
 from dq_server.live.__main__ import _last_address, _lock, _network_of
+from dq_server.live.agents.kept_output import KeptOutput
 from dq_server.live.audit import Audit
 from dq_server.live.clock import clock_of
 from dq_server.live.configuration import read_config
-from dq_server.live.journal import Journal
-from dq_server.live.kept_output import KeptOutput
+from dq_server.live.store import backup, home_files, identity, maintenance
+from dq_server.live.store.journal import Journal
 from tests.client.strange_files import REPLACED, unharmed
 
 REFUSALS = (DQError, OSError, SchedulerError, ValueError)
@@ -36,7 +38,7 @@ WAITS_S = 30  # a limit against hanging
 
 
 def start_part(home: Home) -> None:
-    bringup.start(home, "part", ["-c", ""]).wait()
+    local.start(home, "part", ["-c", ""]).wait()
 
 
 def say_in_audit(home: Home) -> None:
@@ -48,7 +50,7 @@ def say_in_audit(home: Home) -> None:
 def copy_of_reader(home: Home) -> None:
     folder = home.root / "copy"
     folder.mkdir()
-    reader._copy(home, folder)
+    offline._copy(home, folder)
 
 
 HOME_FILES = (
@@ -62,15 +64,15 @@ USES: dict[str, list[Callable[[Home], Any]]] = {
     ],
     "standby.json": [standby.kept],
     "standby-runs.json": [standby.runs],
-    "slurm.json": [settings.noted],
+    "slurm.json": [slurm_settings.noted],
     "cluster.json": [fleet.noted],
     "hosts.json": [hosts.noted_hosts],
     "unconfirmed.json": [hosts.unconfirmed],
     "supervisor.json": [supervision.pid_of, supervision.was_killed],
     "supervisor.lock": [supervision.lock],
     "server.lock": [_lock, copy_of_reader],
-    "web.json": [lambda home: beside.running(home, "web"), beside.stop_all],
-    "hooks.json": [lambda home: beside.running(home, "hooks")],
+    "web.json": [lambda home: sidecars.running(home, "web"), sidecars.stop_all],
+    "hooks.json": [lambda home: sidecars.running(home, "hooks")],
     "governor/governor.json": [governor.running],
     "governor/lock": [governor.start],
     "governor/cores.json": [governor.end],
@@ -82,15 +84,15 @@ USES: dict[str, list[Callable[[Home], Any]]] = {
     "keys/server.key": [lambda home: keys.load(home.keys, "server"), lambda h: keys.ensure(h.keys)],
     "keys/cluster": [Home.cluster, identity.require_journal],
     "journal.sqlite": [
-        lambda home: Journal(home.journal).close(), upkeep._check, identity.require_journal
+        lambda home: Journal(home.journal).close(), maintenance._check, identity.require_journal
     ],
-    "journal.sqlite-wal": [lambda home: Journal(home.journal).close(), upkeep._check],
-    "journal.sqlite-last": [lambda home: Journal(home.journal).close(), upkeep._check],
-    "log/part.err": [start_part, lambda home: bringup.last_words(home, "part", 1)],
+    "journal.sqlite-wal": [lambda home: Journal(home.journal).close(), maintenance._check],
+    "journal.sqlite-last": [lambda home: Journal(home.journal).close(), maintenance._check],
+    "log/part.err": [start_part, lambda home: local.last_words(home, "part", 1)],
     "log/server.log": [lambda home: opened.open_log(home.log / "server.log")],
     "audit/audit.jsonl": [say_in_audit, lambda home: list(audit.lines(home.audit))],
     "agents/a/agent.json": [
-        bringup.running_agents, lambda home: far_side.running(home, "a"),
+        local_agents.running_agents, lambda home: remote_bootstrap.running(home, "a"),
         lambda home: hosts._ran_here(home, "a"),
     ],
     "agents/a/kept-alive.json": [lambda home: kept_alive.end(home, "a")],

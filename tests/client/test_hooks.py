@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dq_client.errors import UsageError
-from dq_client.hooks import config
-from dq_client.hooks.backlog import LONGEST_PAUSE_S, Backlog
-from dq_client.hooks.call import CallError, Child, call, environment
-from dq_client.hooks.config import Hook
+from dq_client.base.errors import UsageError
+from dq_client.show.hooks import config
+from dq_client.show.hooks.backlog import LONGEST_PAUSE_S, Backlog
+from dq_client.show.hooks.call import CallError, Child, call, environment
+from dq_client.show.hooks.config import Hook
 from harness.bench import until
 
 JOB = {"id": 7, "state": "failed", "user": "anna", "name": "x"}

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import zmq
 
-from dq_client.cluster import read_cluster
-from dq_client.errors import NoServer, UsageError
-from dq_client.home import Home
-from dq_client.hosts import credentials
-from dq_client.hosts.credentials import Credentials
-from dq_client.hosts.filesystem import kind_of, network_kind
-from dq_client.hosts.network import Network
+from dq_client.base import credentials
+from dq_client.base.credentials import Credentials
+from dq_client.base.errors import NoServer, UsageError
+from dq_client.base.home import Home
+from dq_client.base.network import Network
+from dq_client.deploy.cluster import read_cluster
+from dq_client.deploy.ssh.filesystem import kind_of, network_kind
 
 MOUNTS = """\
 22 1 8:1 / / rw - ext4 /dev/sda1 rw

@@ -13,11 +13,11 @@ import msgspec
 import pytest
 
 from dq_client import __version__
-from dq_client.hosts import machine
-from dq_client.hosts.machine import Check, examine
-from dq_client.hosts.network import Network
-from dq_client.messages import PROTOCOL
-from dq_client.mpi_probe import ProbeResult
+from dq_client.base.messages import PROTOCOL
+from dq_client.base.network import Network
+from dq_client.deploy.ssh import machine
+from dq_client.deploy.ssh.machine import Check, examine
+from dq_client.node.mpi_probe import ProbeResult
 
 
 @pytest.fixture

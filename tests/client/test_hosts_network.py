@@ -7,15 +7,15 @@ import socket
 
 import pytest
 
-from dq_client.address import endpoint, host_and_port, is_ipv6, is_remote
-from dq_client.errors import UsageError
-from dq_client.hosts import network
-from dq_client.hosts.network import Network, Place, find, rank_settings
+from dq_client.base import network
+from dq_client.base.address import endpoint, host_and_port, is_ipv6, is_remote
+from dq_client.base.errors import UsageError
+from dq_client.base.network import LocalAddress, Network, find, rank_settings
 
 
-def place(interface: str, text: str) -> Place:
+def place(interface: str, text: str) -> LocalAddress:
     found = ipaddress.ip_interface(text)
-    return Place(interface, found.ip, found.network)
+    return LocalAddress(interface, found.ip, found.network)
 
 
 HERE = [

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dq_client import messages as m
-from dq_client.agent.kept import Past
-from dq_client.ranks.world import Start, World
-from dq_client.ranks.worlds import PAST_MAX, Worlds
+from dq_client.base import messages as m
+from dq_client.node.agent.local_start import Past
+from dq_client.node.ranks.world import Start, World
+from dq_client.node.ranks.worlds import PAST_MAX, Worlds
 
 MANY = 10_000
 

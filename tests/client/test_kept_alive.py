@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from dq_client.agent.supervisor import Supervisor, Watched
-from dq_client.home import Home, created_s, machine
-from dq_client.hosts import far_side
+from dq_client.base.home import Home, created_s, machine
+from dq_client.deploy.ssh import remote_bootstrap
+from dq_client.deploy.supervisor import Supervisor, WatchedAgent
 
 
 @pytest.fixture
@@ -37,7 +37,9 @@ def killed() -> dict[str, object]:
 
 def keeps(home: Home, start: Callable[[str], int]) -> Supervisor:
     wake, _ = socket.socketpair()
-    return Supervisor(home, start, {"beta": Watched()}, wake, begins=False, has_server=lambda: True)
+    return Supervisor(
+        home, start, {"beta": WatchedAgent()}, wake, begins=False, has_server=lambda: True
+    )
 
 
 def test_an_agent_that_has_left_before_is_not_started(home: Home) -> None:
@@ -67,5 +69,5 @@ def test_one_that_was_killed_before_is(home: Home) -> None:
 def test_one_that_is_ended_from_afar_stays_ended(home: Home) -> None:
     file = home.agent("beta") / "agent.json"
     file.write_text(json.dumps(killed()))
-    far_side.end(home, "beta")
+    remote_bootstrap.end(home, "beta")
     assert not file.exists()

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from dq_client import messages as m
-from dq_client.agent import copies
-from dq_client.agent.copies import CopyKeeper, clear
-from dq_client.home import Home
-from dq_client.private import make_private
+from dq_client.base import messages as m
+from dq_client.base.home import Home
+from dq_client.base.private import make_private
+from dq_client.node.agent import copies
+from dq_client.node.agent.copies import CopyKeeper, clear
 
 HOST = "n01"
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from dq_client.ranks import output
-from dq_client.ranks.marks import RECORD, SUFFIX, Labelled
-from dq_client.ranks.output import KEPT_BYTES_MAX, File, Files
+from dq_client.node.ranks import output
+from dq_client.node.ranks.marks import RECORD, SUFFIX, Labelled
+from dq_client.node.ranks.output import KEPT_BYTES_MAX, File, Files
 
 
 class Disk:

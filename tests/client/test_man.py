@@ -11,9 +11,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from dq_client.base.errors import UsageError
 from dq_client.cli.main import cli
 from dq_client.cli.man import commands, man, page
-from dq_client.errors import UsageError
 
 CONTEXTS = list(commands(click.Context(cli, info_name="dq")))
 

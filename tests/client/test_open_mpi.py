@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dq_client.launch import LaunchError
-from dq_client.mpiexec.command import find_mpiexec, launch_command
-from dq_client.mpiexec.open_mpi import is_open_mpi
+from dq_client.base.launch import LaunchError
+from dq_client.node.mpiexec.command import find_mpiexec, launch_command
+from dq_client.node.mpiexec.open_mpi import is_open_mpi
 
 
 def installed(folder: Path, *names: str) -> str:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from dq_client.agent import handover
-from dq_client.home import Home
-from dq_client.ranks.opened import NOWHERE, open_output
-from dq_client.ranks.output import File
-from dq_server.live.kept_output import KeptOutput
+from dq_client.base.home import Home
+from dq_client.base.opened import NOWHERE, open_output
+from dq_client.node.agent import handover
+from dq_client.node.ranks.output import File
+from dq_server.live.agents.kept_output import KeptOutput
 from tests.client.strange_files import REPLACED, VICTIM
 
 APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from dq_client.agent import output_files
-from dq_client.home import Home
-from dq_client.launch import LaunchError
+from dq_client.base.home import Home
+from dq_client.base.launch import LaunchError
+from dq_client.node.agent import output_files
 from dq_server.core.model.errors import InvalidSpec
 from dq_server.core.model.jobs import Job, JobKind, JobSpec, JobState
 from dq_server.core.model.sizes import nearest_square
 from dq_server.core.model.spec import Element
-from dq_server.live.output_paths import check, output_paths
+from dq_server.live.agents.output_paths import check, output_paths
 
 
 def job(pattern: str, element: Element | None = None) -> Job:

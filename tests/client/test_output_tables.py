@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from dq_client import messages as m
-from dq_client.cli import job_views, output
+from dq_client.base import messages as m
+from dq_client.cli import job_views
 from dq_client.cli.main import main
-from dq_client.cli.output import columns, shorten, table
+from dq_client.show import output
+from dq_client.show.output import columns, shorten, table
 
 
 def test_wide_characters_are_aligned_by_the_columns_they_take() -> None:

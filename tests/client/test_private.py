@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from dq_client import private
-from dq_client.agent.copies import CopyKeeper
-from dq_client.errors import UsageError
-from dq_client.home import Home
-from dq_client.messages import CopyPlaces
+from dq_client.base import private
+from dq_client.base.errors import UsageError
+from dq_client.base.home import Home
+from dq_client.base.messages import CopyPlaces
+from dq_client.node.agent.copies import CopyKeeper
 
 NOBODY = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user")

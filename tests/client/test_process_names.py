@@ -10,7 +10,7 @@ import pytest
 
 PROGRAM = """
 import sys
-from dq_client.ranks.process import rename
+from dq_client.base.process import rename
 rename(sys.argv[1:2] + ["local"])
 rename(sys.argv[1:])  # a process that was forked of a renamed one is renamed again
 print("ready", flush=True)

@@ -10,8 +10,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dq_client.ranks.marks import RECORD, SUFFIX, Labelled, Marks, label_of
-from dq_client.ranks.output import File
+from dq_client.node.ranks.marks import RECORD, SUFFIX, Labelled, Marks, label_of
+from dq_client.node.ranks.output import File
 
 WORLDS = st.one_of(st.integers(0, 2), st.integers(-(1 << 40), 1 << 40))
 WHO = st.tuples(WORLDS, st.integers(0, 11))
@@ -21,7 +21,7 @@ WRITES = st.lists(st.tuples(WHO | st.none(), LINES.map(b"".join)), max_size=12)
 
 WRITER = """
 import sys
-from dq_client.ranks.output import File
+from dq_client.node.ranks.output import File
 file, number = File(sys.argv[1]), int(sys.argv[2])
 for turn in range(300):
     file.write(f"{number} says {turn}\\n".encode() * (1 + turn % 3), (0, number))

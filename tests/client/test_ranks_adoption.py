@@ -17,16 +17,17 @@ from typing import Any
 
 import pytest
 
-from dq_client.ranks import adoption, process
-from dq_client.ranks.adoption import Adoption, adopted
-from dq_client.ranks.channel import Channel
-from dq_client.ranks.world import Rank, Start, World
+from dq_client.base import process
+from dq_client.base.channel import Channel
+from dq_client.node.ranks import adoption
+from dq_client.node.ranks.adoption import Adoption, adopted
+from dq_client.node.ranks.world import Rank, Start, World
 
 # A process that connects, if it is told to, says the lines it is given, and ends as it is told.
 CALLER = """
 import os, sys
 sys.path.insert(0, sys.argv[2])
-from dq_client.ranks.channel import connect
+from dq_client.base.channel import connect
 link = None
 for line in sys.stdin:
     word, _, rest = line.strip().partition(" ")

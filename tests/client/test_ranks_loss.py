@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dq_client.ranks.loss import BACK_WITHIN_S, FREE_WITHIN_S, Losses
+from dq_client.node.ranks.loss import BACK_WITHIN_S, FREE_WITHIN_S, Losses
 
 SIGKILL = {"code": 137, "why": "rank 1 was ended by signal 9"}
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dq_client.ranks.world import Start, World
+from dq_client.node.ranks.world import Start, World
 
 
 def mapping(nodes: list[str], here: list[str]) -> str:

@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dq_client.ranks import pmi
+from dq_client.node.ranks import pmi
 
 
 def world(
     size: int = 2, nodes: list[int] | None = None, local: set[int] | None = None
-) -> pmi.World:
+) -> pmi.PmiWorld:
     """One world; all ranks are here unless said otherwise."""
     here = frozenset(range(size) if local is None else local)
-    return pmi.World("kvs_7", size, here, nodes or [0] * size)
+    return pmi.PmiWorld("kvs_7", size, here, nodes or [0] * size)
 
 
-def answer(of: pmi.World, rank: int, line: str) -> str:
+def answer(of: pmi.PmiWorld, rank: int, line: str) -> str:
     """The one line that a rank is answered."""
     (said,) = of.handle(rank, line)
     assert isinstance(said, pmi.Say)

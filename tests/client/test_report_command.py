@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from dq_client import messages as m
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection
+from dq_client.base.errors import NotFound
 from dq_client.cli.main import main
-from dq_client.connection import Connection
-from dq_client.errors import NotFound
-from dq_client.report.collect import collect
-from dq_client.report.data import checked
+from dq_client.show.report.collect import collect
+from dq_client.show.report.data import checked
 from tests.client.report_data import mix, overshot, report
 
 

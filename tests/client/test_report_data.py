@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dq_client.errors import UsageError
-from dq_client.report.data import checked, load
+from dq_client.base.errors import UsageError
+from dq_client.show.report.data import checked, load
 from tests.client.report_data import mix, overshot, report
 
 

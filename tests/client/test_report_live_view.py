@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from dq_client.report.growth import Growth, changes, growth
-from dq_client.report.live_view import GrowthView
-from dq_client.report.terminal import growth_panel
+from dq_client.show.report.growth import Growth, changes, growth
+from dq_client.show.report.live_view import GrowthView
+from dq_client.show.report.terminal import growth_panel
 from tests.client.report_data import job, overshot, stay
 
 
@@ -102,7 +102,7 @@ def test_on_a_terminal_it_draws_there_and_leaves_stdout_alone() -> None:
     code = (
         "import sys; sys.path.insert(0, '.')\n"
         "from tests.client.report_data import overshot\n"
-        "from dq_client.report.live_view import GrowthView\n"
+        "from dq_client.show.report.live_view import GrowthView\n"
         "import os\n"
         "ours, theirs = os.openpty()\n"
         "with GrowthView(os.fdopen(theirs, 'w')) as view:\n"
@@ -122,7 +122,7 @@ def test_on_a_terminal_it_draws_there_and_leaves_stdout_alone() -> None:
 def test_without_a_terminal_rich_stays_unloaded() -> None:
     code = (
         "import sys\n"
-        "from dq_client.report.live_view import GrowthView\n"
+        "from dq_client.show.report.live_view import GrowthView\n"
         "GrowthView().close()\n"
         "assert 'rich' not in sys.modules\n"
     )

@@ -8,11 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dq_client.report.data import Job, Line, checked
-from dq_client.report.measures import Resizes, fastest, gains_pct, job_times, resizes, run_times
-from dq_client.report.scales import Logarithmic, ticks, time_ticks
-from dq_client.report.text import printable, seconds, shortened
-from dq_client.report.timeline import stacked
+from dq_client.show.report.data import Job, Line, checked
+from dq_client.show.report.measures import (
+    Resizes,
+    fastest,
+    gains_pct,
+    job_times,
+    resizes,
+    run_times,
+)
+from dq_client.show.report.scales import Logarithmic, ticks, time_ticks
+from dq_client.show.report.text import printable, seconds, shortened
+from dq_client.show.report.timeline import stacked
 from tests.client.report_data import T0, job, mix, overshot, report, stay
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from dq_client.errors import UsageError
-from dq_client.report.data import checked
-from dq_client.report.page import render, write_report
+from dq_client.base.errors import UsageError
+from dq_client.show.report.data import checked
+from dq_client.show.report.page import render, write_report
 from tests.client.report_data import job, mix, overshot, report, stay, thesis
 
 HOSTILE = "<script>alert('x')</script>\"' onload=\"y\" &amp; \x1b[31m\u202e\x00"
@@ -162,7 +162,7 @@ def test_a_page_is_written_whole_or_the_reason_is_told(tmp_path: Path) -> None:
 
 
 def test_a_table_of_very_many_jobs_has_the_latest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dq_client.report.page.ROWS", 3)
+    monkeypatch.setattr("dq_client.show.report.page.ROWS", 3)
     jobs = [job(i, [], submit_s=float(i), name=f"name-{i}") for i in range(1, 6)]
     found = page(report(jobs))
     assert [n for n in range(1, 6) if f"name-{n}" in found.text] == [3, 4, 5]

@@ -7,13 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from dq_client.cluster import read_cluster
-from dq_client.errors import UsageError
-from dq_client.slurm import commands
-from dq_client.slurm.allocation import nodes_here, per_node
-from dq_client.slurm.commands import Holder, Place, SlurmAway, SlurmError, read_holders
-from dq_client.slurm.script import Ask, script, submission
-from dq_client.slurm.settings import SlurmTable, left_s, time_s
+from dq_client.base.errors import UsageError
+from dq_client.deploy.cluster import read_cluster
+from dq_client.deploy.slurm import commands
+from dq_client.deploy.slurm.allocation import nodes_here, per_node
+from dq_client.deploy.slurm.commands import (
+    Holder,
+    SlurmAway,
+    SlurmError,
+    SlurmJobState,
+    read_holders,
+)
+from dq_client.deploy.slurm.script import HolderRequest, script, submission
+from dq_client.deploy.slurm_settings import SlurmTable, left_s, time_s
 
 FILE = 'engine = "slurm"\n[pool]\nmax = 4\n'
 
@@ -57,15 +63,15 @@ def test_holders_are_found_by_their_names() -> None:
         "garbage",
     ]
     assert read_holders(lines, "ab12", 1000.0) == [
-        Holder(11, 3, Place.RUNNING, "Slurm job 11 is running", "n1", 594.0),
-        Holder(12, 4, Place.PENDING, "Slurm job 12 is pending (Resources)"),
-        Holder(13, 5, Place.ENDED, "Slurm job 13 is timeout (TimeLimit)"),
-        Holder(17, 8, Place.ENDED, "Slurm job 17 is never heard of"),
-        Holder(18, 9, Place.RUNNING, "Slurm job 18 is running", "n1"),
+        Holder(11, 3, SlurmJobState.RUNNING, "Slurm job 11 is running", "n1", 594.0),
+        Holder(12, 4, SlurmJobState.PENDING, "Slurm job 12 is pending (Resources)"),
+        Holder(13, 5, SlurmJobState.ENDED, "Slurm job 13 is timeout (TimeLimit)"),
+        Holder(17, 8, SlurmJobState.ENDED, "Slurm job 17 is never heard of"),
+        Holder(18, 9, SlurmJobState.RUNNING, "Slurm job 18 is running", "n1"),
     ]
 
 
-ASK = Ask("ab12", 3, 2, "/shared/x y", "/opt/py", "/home/me/dq", 9.0)
+ASK = HolderRequest("ab12", 3, 2, "/shared/x y", "/opt/py", "/home/me/dq", 9.0)
 
 
 def test_a_users_lines_come_after_ours_and_count() -> None:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from dq_client.agent.starters import IDLE_S, STARTERS_MAX, Starters, interpreter, name_of
-from dq_client.launch import ONE_THREAD
-from dq_client.ranks import program
-from dq_client.ranks.process import names, set_environment
+from dq_client.base.launch import ONE_THREAD
+from dq_client.base.process import names, set_environment
+from dq_client.node.agent.starters import IDLE_S, STARTERS_MAX, Starters, interpreter, name_of
+from dq_client.node.ranks import program
 
 ENV = {**os.environ, **ONE_THREAD}
 
@@ -174,7 +174,7 @@ def test_a_starter_is_given_what_names_it_and_nothing_else(
         given.update(env)
         raise OSError("enough")
 
-    monkeypatch.setattr("dq_client.agent.starters.subprocess.Popen", begin)
+    monkeypatch.setattr("dq_client.node.agent.starters.subprocess.Popen", begin)
     env = {**ENV, "MY_OWN": "word", "LD_LIBRARY_PATH": "/opt/lib"}
     with pytest.raises(OSError, match="enough"):
         Starters().wanted([sys.executable, "app.py"], env, "/")

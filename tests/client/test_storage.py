@@ -9,15 +9,14 @@ from typing import Any
 
 import pytest
 
-from dq_client import messages as m
-from dq_client import storage
-from dq_client.agent.holdings import Holdings, Record
-from dq_client.agent.tree import Owner
-from dq_client.agent.troubles import NODE, Troubles
-from dq_client.errors import NotNow
-from dq_client.home import Home, write_private
-from dq_client.ranks import process
-from dq_client.ranks.output import File
+from dq_client.base import messages as m
+from dq_client.base import process, storage
+from dq_client.base.errors import NotNow
+from dq_client.base.home import Home, write_private
+from dq_client.base.process_tree import Owner
+from dq_client.node.agent.holdings import HoldingRecord, Holdings
+from dq_client.node.agent.troubles import NODE, Troubles
+from dq_client.node.ranks.output import File
 from resize_lib import server_link
 from resize_lib.server_link import ServerLink
 
@@ -98,7 +97,7 @@ def test_an_agent_that_starts_on_a_full_disk_forgets_no_job(
     owner = Owner(tmp_path, "a")
     first = Holdings(tmp_path / "holdings", owner)
     for job in (1, 2):
-        first.make(Record(job, 1, ranks=True))
+        first.make(HoldingRecord(job, 1, ranks=True))
     assert process.claim(str(first.trees["1.1"].folder))
     monkeypatch.setattr(process, "claim", no_space)
     with pytest.raises(OSError, match="No space left"):  # of job 2 it cannot be told
@@ -113,11 +112,11 @@ def test_a_holding_that_cannot_be_written_is_not_in_the_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = Holdings(tmp_path / "holdings", Owner(tmp_path, "a"))
-    monkeypatch.setattr("dq_client.agent.holdings.write_private", no_space)
+    monkeypatch.setattr("dq_client.node.agent.holdings.write_private", no_space)
     with pytest.raises(OSError, match="No space left"):
-        held.make(Record(1, 1, ranks=True))
+        held.make(HoldingRecord(1, 1, ranks=True))
     monkeypatch.undo()
-    held.make(Record(1, 1, ranks=True))
+    held.make(HoldingRecord(1, 1, ranks=True))
 
 
 def test_a_rank_waits_with_what_its_job_depends_on(

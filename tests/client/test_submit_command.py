@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from dq_client.cli import submit as module
 from dq_client.cli.main import main
 

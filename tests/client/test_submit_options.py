@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from dq_client import environment, errors
-from dq_client import messages as m
+from dq_client.base import environment, errors
+from dq_client.base import messages as m
+from dq_client.base.errors import UsageError
 from dq_client.cli import job_commands
 from dq_client.cli import submit as module
 from dq_client.cli.arrays import ELEMENTS_MAX, parse_array
 from dq_client.cli.main import main
-from dq_client.errors import UsageError
 
 
 class Server:

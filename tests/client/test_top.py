@@ -13,15 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from dq_client import messages as m
+from dq_client.base import messages as m
+from dq_client.base.errors import NoServer, NotFound, UsageError
 from dq_client.cli.top import top as top_command
-from dq_client.errors import NoServer, NotFound, UsageError
-from dq_client.following.follower import Asker
-from dq_client.following.model import Model
-from dq_client.report.text import printable
-from dq_client.top import rows
-from dq_client.top.app import Top
-from dq_client.top.listing import Listing, fitted
+from dq_client.show.feed.follower import Asker
+from dq_client.show.feed.model import Model
+from dq_client.show.report.text import printable
+from dq_client.show.top import rows
+from dq_client.show.top.app import Top
+from dq_client.show.top.listing import Listing, fitted
 
 NOW = time.time()
 Pilot = Any

@@ -6,8 +6,8 @@ import io
 
 from rich.console import Console, RenderableType
 
-from dq_client.report.bars import bar_rows, sparkline
-from dq_client.report.terminal import draw_bars
+from dq_client.show.report.bars import bar_rows, sparkline
+from dq_client.show.report.terminal import draw_bars
 from tests.client.report_data import T0, job, stay
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from dq_client import messages as m
+from dq_client.base import messages as m
+from dq_client.base.errors import NoServer, NotFound
 from dq_client.cli import watch as module
 from dq_client.cli.main import main
-from dq_client.errors import NoServer, NotFound
 from tests.client.report_data import T0, job, stay
 
 

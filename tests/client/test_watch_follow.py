@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dq_client.report.follow import Follower
+from dq_client.show.report.watch_events import WatchEvents
 from tests.client.report_data import T0, job, stay
 
 
@@ -19,7 +19,7 @@ def running(number: int = 1, size: int = 1, points: int = 0, **changes: Any) -> 
 class Cluster:
     """Stands for the server: what an answer tells is set by the test."""
 
-    def __init__(self, follower: Follower) -> None:
+    def __init__(self, follower: WatchEvents) -> None:
         self.follower = follower
         self.jobs: dict[int, dict[str, Any]] = {}
         self.told: dict[int, dict[str, Any]] = {}
@@ -45,7 +45,7 @@ class Cluster:
 
 
 def test_the_first_look_tells_states_and_no_old_stories() -> None:
-    cluster = Cluster(Follower())
+    cluster = Cluster(WatchEvents())
     cluster.jobs = {
         1: job(1, [stay(1, 0)], end_s=5.0),
         2: running(2, story=[line(1, "start", "s")]),
@@ -55,7 +55,7 @@ def test_the_first_look_tells_states_and_no_old_stories() -> None:
 
 
 def test_new_decisions_are_told_once_and_in_order() -> None:
-    cluster = Cluster(Follower())
+    cluster = Cluster(WatchEvents())
     cluster.jobs = {1: running()}
     cluster.look(now_s=1)
     story = [line(2, "expand", "probe"), line(3, "committed", "resize_committed")]
@@ -73,7 +73,7 @@ def stories_s(cluster: Cluster) -> float:
 
 
 def test_stories_are_asked_for_from_the_last_look_on() -> None:
-    cluster = Cluster(Follower())
+    cluster = Cluster(WatchEvents())
     found = [cluster.follower.stories_s]
     cluster.look(now_s=5, more=True)
     found.append(cluster.follower.stories_s)
@@ -89,7 +89,7 @@ def test_stories_are_asked_for_from_the_last_look_on() -> None:
 
 
 def test_going_on_for_the_same_cause_is_told_once() -> None:
-    cluster = Cluster(Follower())
+    cluster = Cluster(WatchEvents())
     cluster.jobs = {1: running()}
     cluster.look(now_s=0)
     told = []
@@ -101,7 +101,7 @@ def test_going_on_for_the_same_cause_is_told_once() -> None:
 
 
 def test_a_job_that_came_and_went_between_two_looks_is_told_whole() -> None:
-    cluster = Cluster(Follower())
+    cluster = Cluster(WatchEvents())
     cluster.look(now_s=0)
     story = [line(1, "start", "started"), line(2, "failed", "exit")]
     cluster.jobs = {1: job(1, [stay(1, 1)], end_s=2.0, state="failed", story=story)}
@@ -110,7 +110,7 @@ def test_a_job_that_came_and_went_between_two_looks_is_told_whole() -> None:
 
 
 def test_the_end_of_a_job_is_told_with_its_last_decisions() -> None:
-    cluster = Cluster(Follower())
+    cluster = Cluster(WatchEvents())
     cluster.jobs = {1: running()}
     cluster.look(now_s=0)
     story = [line(2, "expand", "probe"), line(9, "done", "exit")]
@@ -119,7 +119,7 @@ def test_the_end_of_a_job_is_told_with_its_last_decisions() -> None:
 
 
 def test_one_job_alone_is_told_from_its_beginning_and_no_other() -> None:
-    cluster = Cluster(Follower(only=1))
+    cluster = Cluster(WatchEvents(only=1))
     story = [line(1, "start", "started"), line(2, "expand", "probe")]
     cluster.jobs = {1: running(story=story), 2: running(2)}
     assert cluster.look(now_s=3) == [
@@ -130,13 +130,13 @@ def test_one_job_alone_is_told_from_its_beginning_and_no_other() -> None:
 
 
 def test_an_ended_job_followed_alone_is_told_too() -> None:
-    cluster = Cluster(Follower(only=1))
+    cluster = Cluster(WatchEvents(only=1))
     cluster.jobs = {1: job(1, [stay(1, 0.0)], end_s=4.0, story=[line(1, "start", "started")])}
     assert cluster.look() == [(1, "decision", "start"), (1, "state", "done")]
 
 
 def test_a_requeued_job_is_told_to_wait_and_to_run_again() -> None:
-    cluster = Cluster(Follower())
+    cluster = Cluster(WatchEvents())
     for state, expected in (("running", "running"), ("killing", "killing"), ("queued", "queued"),
                             ("starting", "starting"), ("running", "running")):  # fmt: skip
         cluster.jobs = {1: running(state=state)}
@@ -144,7 +144,7 @@ def test_a_requeued_job_is_told_to_wait_and_to_run_again() -> None:
 
 
 def test_a_server_that_starts_again_tells_nothing_twice() -> None:
-    cluster = Cluster(Follower())
+    cluster = Cluster(WatchEvents())
     story = [line(1, "start", "s"), line(2, "expand", "probe")]
     ended = job(1, [stay(1, 0)], end_s=3.0, story=[])
     cluster.jobs = {1: ended, 2: running(2, story=story)}
@@ -156,7 +156,7 @@ def test_a_server_that_starts_again_tells_nothing_twice() -> None:
 
 
 def test_a_job_forgotten_at_its_end_is_asked_for() -> None:
-    cluster = Cluster(Follower())
+    cluster = Cluster(WatchEvents())
     cluster.jobs = {1: running(), 2: job(2, [stay(1, 0)], end_s=1.0)}
     cluster.look(now_s=5)
     cluster.jobs = {}
@@ -171,7 +171,7 @@ def test_a_job_forgotten_at_its_end_is_asked_for() -> None:
 
 
 def test_a_job_that_ended_while_the_server_was_another_is_asked_for() -> None:
-    cluster = Cluster(Follower())
+    cluster = Cluster(WatchEvents())
     cluster.jobs = {1: running(), 2: running(2)}
     cluster.look(now_s=5)
     cluster.whole, cluster.jobs, cluster.told = True, {2: running(2)}, {}
@@ -182,7 +182,7 @@ def test_a_job_that_ended_while_the_server_was_another_is_asked_for() -> None:
 
 
 def test_names_and_reasons_lose_their_control_characters() -> None:
-    cluster = Cluster(Follower(only=1))
+    cluster = Cluster(WatchEvents(only=1))
     cluster.jobs = {1: running(name="a\x1bb", story=[line(1, "start", "s", text="x\ny")])}
     answer = {"now_s": T0, "jobs": list(cluster.jobs.values()), "gone": [], "more": False}
     events = cluster.follower.take({**answer, "whole": True})
@@ -198,7 +198,7 @@ def test_a_decision_long_past_is_told_with_the_processors_of_its_time() -> None:
     ]
     view = job(1, [stay(1, 0.0), stay(4, 3.0)], end_s=6.0, story=story)
     answer = {"now_s": T0 + 9, "jobs": [view], "gone": [], "more": False, "whole": True}
-    events = Follower(only=1).take(answer)
+    events = WatchEvents(only=1).take(answer)
     assert [(e.what, e.processors) for e in events if e.event == "decision"] == [
         ("wait", 0), ("start", 1), ("expand", 4), ("end", 4),
     ]  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dq_client.web.gate import HEADERS, Gate, Message, Receive, Scope, Send
+from dq_client.show.web.gate import HEADERS, Gate, Message, Receive, Scope, Send
 
 TOKEN = "the-token"
 PORT = 8080

@@ -13,9 +13,9 @@ pytest.importorskip("uvicorn", reason="dq web needs the extra web")
 
 import uvicorn
 
-from dq_client.web import limits
-from dq_client.web.gate import Receive, Scope, Send
-from dq_client.web.process import CONNECTIONS_MAX, Server, listen
+from dq_client.show.web import limits
+from dq_client.show.web.gate import Receive, Scope, Send
+from dq_client.show.web.process import CONNECTIONS_MAX, PageServer, listen
 
 SILENT = 300
 ASK = b"GET / HTTP/1.1\r\nHost: x\r\n"
@@ -36,7 +36,7 @@ async def served() -> AsyncIterator[tuple[str, int]]:
             app, http=limits.LimitedProtocol, log_level="error", lifespan="off", ws="none",
             limit_concurrency=CONNECTIONS_MAX, timeout_graceful_shutdown=1,
         )  # fmt: skip
-        server = Server(config)
+        server = PageServer(config)
         task = asyncio.create_task(server.serve(sockets=[bound]))
         while not server.started:
             await asyncio.sleep(0.01)

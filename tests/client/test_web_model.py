@@ -10,9 +10,9 @@ prometheus_client = pytest.importorskip("prometheus_client")
 
 from prometheus_client.parser import text_string_to_metric_families  # noqa: E402
 
-from dq_client.following import model  # noqa: E402
-from dq_client.following.model import Model  # noqa: E402
-from dq_client.web import metrics  # noqa: E402
+from dq_client.show.feed import model  # noqa: E402
+from dq_client.show.feed.model import Model  # noqa: E402
+from dq_client.show.web import metrics  # noqa: E402
 
 
 def job(id_: int, state: str = "running", **more: Any) -> dict[str, Any]:

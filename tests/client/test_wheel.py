@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from dq_client import examples
+from dq_client.base.errors import UsageError
 from dq_client.cli.cluster_commands import cluster_of
-from dq_client.errors import UsageError
 from tests.client.wheel import ROOT, build_wheel, install_wheel
 
 

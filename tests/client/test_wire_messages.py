@@ -14,8 +14,8 @@ from typing import Any
 import msgspec.inspect as mi
 import pytest
 
-from dq_client import codec
-from dq_client import messages as m
+from dq_client.base import codec
+from dq_client.base import messages as m
 
 # First 16 hex digits of the SHA-256 of each message as bytes: once with every field filled
 # (`example` below), once with its optional fields left out.
@@ -178,10 +178,10 @@ def test_a_role_that_does_not_exist_cannot_be_declared(roles: tuple[()] | tuple[
 
 
 UNDECLARED = """
-from dq_client.messages import base
+from dq_client.base.messages import base
 class Forgotten(base.RequestBody, tag="forgotten", frozen=True):
     pass
-from dq_client.messages import bodies
+from dq_client.base.messages import bodies
 """
 
 

@@ -17,7 +17,7 @@ from dq_server.core.model.errors import (
 )
 from dq_server.core.model.events import AdvanceReservation
 from dq_server.core.model.jobs import Job, JobState
-from dq_server.live import snapshot
+from dq_server.live.store import snapshot
 from tests.core.cluster import Cluster, MakeCluster, answered, ending, state
 
 

@@ -22,7 +22,7 @@ from dq_server.core.model.errors import (
 )
 from dq_server.core.model.jobs import ENDED, Job, JobKind, JobSpec, JobState
 from dq_server.core.model.sizes import nearest_square
-from dq_server.live import snapshot
+from dq_server.live.store import snapshot
 from tests.core.cluster import Cluster, MakeCluster, state
 
 

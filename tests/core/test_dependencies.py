@@ -13,7 +13,7 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.actions import JobFinished
 from dq_server.core.model.errors import InfeasibleRequest, InvalidSpec, UnknownJob
 from dq_server.core.model.jobs import ENDED, Job, JobState
-from dq_server.live import snapshot
+from dq_server.live.store import snapshot
 from tests.core.cluster import Cluster, MakeCluster, ending, state
 
 

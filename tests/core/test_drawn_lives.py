@@ -45,7 +45,7 @@ def test_what_was_done_in_a_life_is_kept_under_other_policies(
     following, facts, story = Following(config), Facts(), list(recorded.story)
     for now, event, actions in story:
         ours = None
-        with suppress(Exception):  # whatever other rules lead to, as live/recovery.py does
+        with suppress(Exception):  # whatever other rules lead to, as live/store/recovery.py does
             ours = following.follow(event, now, actions)
         facts.take_in(event, actions, ours)
     recorded.add(settle(following, facts, life.now))

@@ -11,7 +11,7 @@ from dq_server.core.model.errors import InfeasibleRequest, InvalidSpec, Schedule
 from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.protection import Protection
 from dq_server.core.model.sizes import Configuration, configuration, grids
-from dq_server.live import snapshot
+from dq_server.live.store import snapshot
 from tests.core.cluster import Cluster, MakeCluster
 
 RULE = {"samples": 1, "discard": 0, "threshold": 0.05, "settle": 0}

@@ -10,7 +10,7 @@ from dq_server.core.features.history import Runs
 from dq_server.core.model.errors import ConfigError
 from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.protection import Protection
-from dq_server.live import snapshot
+from dq_server.live.store import snapshot
 from tests.core.cluster import Cluster, MakeCluster
 
 SIZES = (1, 2, 4, 6, 9)

@@ -12,7 +12,7 @@ from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.protection import Protection
 from dq_server.core.model.scalability import Scalability
 from dq_server.core.policies.resize_mebf import MebfResize
-from dq_server.live import snapshot
+from dq_server.live.store import snapshot
 from tests.core.cluster import Cluster, MakeCluster, state
 
 MEBF = {"start": "easy", "moldable": True}

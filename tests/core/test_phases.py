@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dq_server.core.model.jobs import Job
 from dq_server.core.model.phases import LOOPS_MAX, Phases
-from dq_server.live import snapshot
+from dq_server.live.store import snapshot
 from tests.core.cluster import Cluster, MakeCluster
 
 THESIS = {"samples": 1, "discard": 0, "threshold": 0.05, "settle": 0}

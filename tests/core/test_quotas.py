@@ -13,8 +13,8 @@ from dq_server.core.model.jobs import Job, JobSpec, JobState
 from dq_server.core.model.launching import Launching
 from dq_server.core.model.quotas import Limits, QuotaOptions, Spent
 from dq_server.core.settings import configured, from_recorded, from_tables
-from dq_server.live import snapshot
-from dq_server.live.quota_view import quotas_view
+from dq_server.live.store import snapshot
+from dq_server.live.views.quotas import quotas_view
 from tests.core.cluster import Cluster, MakeCluster, answered, state
 from tests.core.test_arrays import states, submit
 from tests.core.test_evolving_points import ask

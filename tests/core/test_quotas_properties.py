@@ -16,7 +16,7 @@ from dq_server.core.model.jobs import ACTIVE, ENDED, Job, JobState
 from dq_server.core.model.quotas import Limits, QuotaOptions
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.settings import configured
-from dq_server.live import snapshot
+from dq_server.live.store import snapshot
 from tests.core.cluster import Cluster
 
 USERS = ("ada", "bob", "eve")

@@ -15,7 +15,7 @@ from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.sizes import configuration
 from dq_server.core.model.speedup import Time, expected
 from dq_server.core.model.tracking import CHANGED_Z, CREDIT, SpotOptions, Tracking, rank_sum_z
-from dq_server.live import snapshot
+from dq_server.live.store import snapshot
 from tests.core.cluster import Cluster, MakeCluster
 
 SEARCH = {"sweet_spot": "search"}

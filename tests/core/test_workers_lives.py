@@ -96,7 +96,7 @@ def test_what_workers_did_is_kept_under_other_policies(recorded: Recorder, seed:
     facts, story = Facts(), list(recorded.story)
     for now, event, actions in story:
         ours = None
-        with suppress(Exception):  # whatever other rules lead to, as live/recovery.py does
+        with suppress(Exception):  # whatever other rules lead to, as live/store/recovery.py does
             ours = following.follow(event, now, actions)
         facts.take_in(event, actions, ours)
     settle(following, facts, life.now)

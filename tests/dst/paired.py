@@ -15,16 +15,16 @@ from typing import Any
 
 import msgspec
 
-from dq_client import codec
-from dq_client import messages as m
-from dq_client.agent.allegiance import Allegiance, Kept
+from dq_client.base import codec
+from dq_client.base import messages as m
+from dq_client.node.agent.allegiance import Allegiance, AllegianceRecord
 from dq_server.live.access import Principal
-from dq_server.live.journal import EVENT_TYPES, Entry
-from dq_server.live.pairing import TERM_OF_EPOCH
-from dq_server.live.replica import Position
-from dq_server.live.seals import Mark
 from dq_server.live.server import Server
-from dq_server.live.standby import Standby, next_epoch
+from dq_server.live.standby.follower import Standby, next_epoch
+from dq_server.live.standby.leader import TERM_OF_EPOCH
+from dq_server.live.store.checksums import JournalPosition
+from dq_server.live.store.journal import EVENT_TYPES, Entry
+from dq_server.live.store.replica import Position
 from tests.dst.played_agent import HEARTBEAT_S
 from tests.dst.played_line import Line
 from tests.dst.played_machine import NODES
@@ -48,9 +48,9 @@ class PlayedReplica:
         self.position = msgspec.json.decode(kept, type=Position) if kept else Position()
 
     @property
-    def mark(self) -> Mark:
+    def mark(self) -> JournalPosition:
         seq = len(self.store.safe)
-        return Mark(seq, self.store.chain_of(seq) or b"")
+        return JournalPosition(seq, self.store.chain_of(seq) or b"")
 
     def newest_snapshot(self) -> int:
         return 0
@@ -106,7 +106,7 @@ class PairedWorld(World):
     def __post_init__(self) -> None:
         self.sites = {name: Site(name, Store(self)) for name in SITES}
         self.drawn = random.Random(f"standby {self.seed}")
-        self.kept_by = dict.fromkeys(NODES, Kept("A"))
+        self.kept_by = dict.fromkeys(NODES, AllegianceRecord("A"))
         self.cuts: set[tuple[str, str]] = set()  # from, to
         self.left: dict[tuple[int, bytes], str] = {}  # what has left follows from these
         self.sync = self.drawn.random() < 0.5
@@ -127,7 +127,7 @@ class PairedWorld(World):
 
     def allegiance(self, node: str, wake: Callable[[], None]) -> Allegiance:
         def keep(text: str) -> None:
-            self.kept_by[node] = msgspec.json.decode(text, type=Kept)
+            self.kept_by[node] = msgspec.json.decode(text, type=AllegianceRecord)
 
         def connect(address: str) -> Any:
             return Line(self, node, Principal("agent"), wake, address)

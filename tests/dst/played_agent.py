@@ -7,18 +7,18 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from dq_client import messages as m
-from dq_client.agent import tree
-from dq_client.agent.agent import Agent
-from dq_client.agent.applications import Applications, Launcher
-from dq_client.agent.context import Context
-from dq_client.agent.handover import Handover
-from dq_client.agent.holdings import Record
-from dq_client.agent.troubles import NODE, Troubles
-from dq_client.agent.vacancies import Vacancies
-from dq_client.home import Home
-from dq_client.mpiexec.marks import Ranks
-from dq_client.mpiexec.proxies import Proxies
+from dq_client.base import messages as m
+from dq_client.base import process_tree
+from dq_client.base.home import Home
+from dq_client.node.agent.agent import Agent
+from dq_client.node.agent.applications import Applications, Launcher
+from dq_client.node.agent.context import Context
+from dq_client.node.agent.handover import Handover
+from dq_client.node.agent.holdings import HoldingRecord
+from dq_client.node.agent.marks import Ranks
+from dq_client.node.agent.proxies import Proxies
+from dq_client.node.agent.troubles import NODE, Troubles
+from dq_client.node.agent.vacancies import Vacancies
 from tests.dst.played_copies import PlayedCopies
 from tests.dst.played_machine import MACHINE, PROCESSORS
 from tests.dst.played_ranks import PlayedOwnRanks
@@ -40,7 +40,7 @@ class PlayedAgent(Agent):
     def __init__(self, world: World, node: str, holdings: Holdings) -> None:
         context = Context(
             home=Home(NOWHERE),
-            owner=tree.Owner(NOWHERE, node),
+            owner=process_tree.Owner(NOWHERE, node),
             connection=world.agent_line(node, self.turn),  # type: ignore[arg-type]
             holdings=holdings,  # type: ignore[arg-type]
             clock=lambda: world.now,
@@ -98,7 +98,7 @@ class PlayedApplications(Applications):
 
     def start(self, order: m.Launch) -> Any:
         process = launch(self.world, order)
-        held = Held(Record(order.job, order.instance), process, self.world.machine)
+        held = Held(HoldingRecord(order.job, order.instance), process, self.world.machine)
         spread(self.world, process, self._context.name)
         return self._context.holdings.add(held)  # type: ignore[attr-defined]
 

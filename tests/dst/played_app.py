@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dq_client import messages as m
-from dq_client.mpiexec.rsh_socket import RshRequest
+from dq_client.base import messages as m
+from dq_client.node.agent.rsh_socket import RshRequest
 from tests.dst.played_keeper import Start
 from tests.dst.played_line import Line
 from tests.dst.played_machine import NODES, Process

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from dq_server.live.clock import ClusterClock, Sources
+from dq_server.live.clock import ClockSources, ClusterClock
 
 if TYPE_CHECKING:
     from tests.dst.world import World
@@ -34,7 +34,7 @@ class Clocks:
             self._kept = text
 
         self._boots_now, world = False, self.world
-        sources = Sources(
+        sources = ClockSources(
             wall=lambda: 1e9 + world.now + self._slept_s + self._set_s,
             boot=lambda: world.now - self._booted_s + self._slept_s - self._slept_before_s,
             awake=lambda: world.now - self._booted_s,

@@ -10,7 +10,7 @@ import random
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from dq_server.core.model.actions import StartJob
 from dq_server.core.model.succession import Succession
 from tests.dst.verdict import Wrong

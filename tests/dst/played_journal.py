@@ -14,13 +14,13 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from dq_client.errors import DQError
-from dq_client.home import Home
+from dq_client.base.errors import DQError
+from dq_client.base.home import Home
 from dq_server.core.scheduler import Scheduler
-from dq_server.live import backup, journal, journal_file, seals, snapshot, upkeep
-from dq_server.live.journal import Entry, Journal, JournalError
-from dq_server.live.journal_file import ANY
-from dq_server.live.recovery import replay, restored
+from dq_server.live.store import backup, checksums, journal, journal_file, maintenance, snapshot
+from dq_server.live.store.journal import Entry, Journal, JournalError
+from dq_server.live.store.journal_file import ANY
+from dq_server.live.store.recovery import replay, restored
 from tests.dst.played_files import ENDS, Files, Image
 from tests.dst.stand_ins import PowerCut, Store
 from tests.dst.verdict import Wrong, order_sets
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 SHARE = 0.12  # of the worlds
 EVENTS_KEPT = 60  # so that old events are dropped in a life of seconds
-UNNOTICED_S = seals.FLUSH_S + 1.0  # the note may be so old (docs/years.md), and a turn takes long
+UNNOTICED_S = (
+    checksums.FLUSH_S + 1.0
+)  # the note may be so old (docs/years.md), and a turn takes long
 SAID = re.compile(r"journal\.sqlite.*(dq restore FILE|dq server check --mend)", re.DOTALL)
 
 
@@ -71,8 +73,8 @@ class PlayedJournal(Store):
         self.backups: dict[str, list[Entry]] = {}
         clock = SimpleNamespace(monotonic=lambda: world.now, time=lambda: 2e9 + 10_000 * world.now)
         self._patches: list[Any] = [
-            mock.patch.object(seals, "time", clock),
-            mock.patch.object(seals, "boot", lambda: f"boot-{world.clocks.boots}"),
+            mock.patch.object(checksums, "time", clock),
+            mock.patch.object(checksums, "boot", lambda: f"boot-{world.clocks.boots}"),
             mock.patch.object(journal, "EVENTS_KEPT", EVENTS_KEPT),
             mock.patch.object(journal, "WAL_PAGES", 1 << 30),  # _checkpoint below
         ]
@@ -362,7 +364,7 @@ class PlayedJournal(Store):
         if self.backups and self.rng.random() < 0.3:
             return False
         try:
-            done = upkeep._mend(self.home)
+            done = maintenance._mend(self.home)
         except (DQError, JournalError) as e:
             self.world.trace.append(f"{self.world.now:.3f} cannot be mended: {e}")
             return False
@@ -383,7 +385,7 @@ class PlayedJournal(Store):
         if not self.backups:
             return False
         name = self.rng.choice(sorted(self.backups))
-        upkeep._restore(self.home, self.files.folder / name)
+        maintenance._restore(self.home, self.files.folder / name)
         self.world.trace.append(f"{self.world.now:.3f} restored {name}")
         self.safe = list(self.backups[name])
         self.times = [0.0] * len(self.safe)

@@ -1,13 +1,13 @@
-"""Ranks that agents start, and their keepers (dq_client/ranks/keeper.py). Both outlive agents."""
+"""Ranks that agents start, and their keepers (node/ranks/keeper.py). Both outlive agents."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dq_client import messages as m
-from dq_client.agent.holdings import Record
-from dq_client.agent.kept import joins
+from dq_client.base import messages as m
+from dq_client.node.agent.holdings import HoldingRecord
+from dq_client.node.agent.local_start import joins
 from tests.dst.played_machine import Process
 from tests.dst.verdict import Wrong
 
@@ -142,7 +142,7 @@ class Keeper:
     def __init__(self, world: World, start: Start, node: str) -> None:
         self.world, self.start, self.node = world, start, node
         start.keepers[node] = self
-        self.record = Record(start.job, start.instance, ranks=True)
+        self.record = HoldingRecord(start.job, start.instance, ranks=True)
         self.folder = Folder()
         self.killed = self.over = False  # as in Tree
         self.dead: dict[str, Any] | None = None  # what it had written when it was killed
@@ -218,7 +218,7 @@ class Keeper:
         return [r for r in self.start.ranks if (r.world, r.node) == (world, self.node)]
 
     def forgotten(self) -> list[int]:
-        """Worlds that it does not speak of any more, as dq_client/ranks/worlds.py has it."""
+        """Worlds that it does not speak of any more, as dq_client/node/ranks/worlds.py has it."""
         over = [
             number
             for number, order in self.worlds.items()

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from dq_client import codec
-from dq_client import messages as m
+from dq_client.base import codec
+from dq_client.base import messages as m
 from dq_server.live.access import Principal
 
 if TYPE_CHECKING:

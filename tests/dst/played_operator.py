@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from dq_server.core.features.draining import Drains
 from dq_server.live.access import Principal
 from tests.dst.played_line import Line

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dq_client import messages as m
-from dq_client.agent.agent import WrongServer
+from dq_client.base import messages as m
+from dq_client.node.agent.agent import WrongServer
 from dq_server.core.model.pool import Pool, PoolOptions, Shape
 from dq_server.live.engines.driver import Driver
 from dq_server.live.engines.link import EngineLink
-from dq_server.live.engines.port import Has, News, Phase, Refusal, Unclear, Wanted
+from dq_server.live.engines.port import Has, News, Refusal, TicketPhase, Unclear, WantedTicket
 from dq_server.live.server import Server
 from tests.dst.played_agent import PlayedAgent
 from tests.dst.played_machine import PROCESSORS
@@ -46,7 +46,7 @@ class Holder:
 
     key: int
     ticket: int
-    phase: Phase = Phase.PENDING
+    phase: TicketPhase = TicketPhase.PENDING
     node: str = ""
     ends_s: float | None = None
     ended_s: float = 0.0
@@ -80,7 +80,7 @@ class BatchSystem:
         return self.world.faults and self.rng.random() < p
 
     def alive(self) -> list[Holder]:
-        return [h for h in self.holders.values() if h.phase is not Phase.ENDED]
+        return [h for h in self.holders.values() if h.phase is not TicketPhase.ENDED]
 
     # --- the port -------------------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ class BatchSystem:
         return [
             Has(h.ticket, h.key, h.phase, h.why, h.node, h.ends_s and max(0.0, h.ends_s - now))
             for h in self.holders.values()
-            if h.phase is not Phase.ENDED or now - h.ended_s < REMEMBERED_S
+            if h.phase is not TicketPhase.ENDED or now - h.ended_s < REMEMBERED_S
         ]
 
     def words(self, ticket: int) -> str:
@@ -122,11 +122,11 @@ class BatchSystem:
     # --- a holder's life ------------------------------------------------------------------------
 
     def grant(self, holder: Holder) -> None:
-        if holder.phase is not Phase.PENDING:
+        if holder.phase is not TicketPhase.PENDING:
             return
         used = {h.node for h in self.alive()}
         holder.node = next(name for n in range(1, 100) if (name := f"p{n}") not in used)
-        holder.phase, holder.why, holder.silent = Phase.RUNNING, "runs", self.chance(0.1)
+        holder.phase, holder.why, holder.silent = TicketPhase.RUNNING, "runs", self.chance(0.1)
         world = self.world
         if world.faults and self.rng.random() < 0.7:
             holder.ends_s = world.now + self.rng.uniform(3.0, 8.0)
@@ -139,7 +139,7 @@ class BatchSystem:
     def start(self, holder: Holder) -> None:
         """Its agent begins."""
         world, node = self.world, holder.node
-        if holder.phase is not Phase.RUNNING or holder.agent is not None:
+        if holder.phase is not TicketPhase.RUNNING or holder.agent is not None:
             return
         world.holdings.setdefault(node, Holdings(world.machine))
         agent = holder.agent = PooledAgent(world, node, world.holdings[node])
@@ -160,7 +160,7 @@ class BatchSystem:
 
     def strike(self, holder: Holder) -> None:
         """Revoked, or killed."""
-        if holder.phase is not Phase.RUNNING or not self.world.faults:
+        if holder.phase is not TicketPhase.RUNNING or not self.world.faults:
             return
         if holder.agent is None or self.rng.random() < 0.4:
             self.world.trace.append(f"{self.world.now:.3f} kill {holder.node}")
@@ -173,11 +173,11 @@ class BatchSystem:
 
     def end(self, holder: Holder, why: str) -> None:
         """With all that runs there."""
-        if holder.phase is Phase.ENDED:
+        if holder.phase is TicketPhase.ENDED:
             return
         world, agent = self.world, holder.agent
         world.trace.append(f"{world.now:.3f} holder {holder.key} ends: {why}")
-        holder.phase, holder.why, holder.ended_s = Phase.ENDED, why, world.now
+        holder.phase, holder.why, holder.ended_s = TicketPhase.ENDED, why, world.now
         if agent is not None and world.agents.get(holder.node) is agent:
             for held in world.holdings[holder.node].trees.values():
                 held.vanishes()
@@ -200,13 +200,13 @@ class Rounds:
     def __init__(self, world: World, engine: BatchSystem) -> None:
         self.world, self.engine = world, engine
         self.driver = Driver(engine, lambda: world.now)
-        self.wanted: dict[int, Wanted] | None = None
+        self.wanted: dict[int, WantedTicket] | None = None
         self.said: list[News] = []
 
     def start(self) -> None:
         self.round()
 
-    def want(self, wanted: dict[int, Wanted]) -> None:
+    def want(self, wanted: dict[int, WantedTicket]) -> None:
         self.wanted = wanted
 
     def news(self) -> list[News]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from dq_client import messages as m
-from dq_client.agent import own_ranks
-from dq_client.agent.context import Context
-from dq_client.agent.kept import Kept
-from dq_client.agent.own_ranks import OwnRanks
-from dq_client.launch import LaunchError
+from dq_client.base import messages as m
+from dq_client.base.launch import LaunchError
+from dq_client.node.agent import own_ranks
+from dq_client.node.agent.context import Context
+from dq_client.node.agent.local_start import LocalStart
+from dq_client.node.agent.own_ranks import OwnRanks
 from tests.dst.played_keeper import Keeper
 from tests.dst.played_start import begin, started
 from tests.dst.verdict import Wrong
@@ -84,22 +84,22 @@ class PlayedOwnRanks(OwnRanks):
         if keeper.begin(order) and not number and len(start.ranks) == len(order.places):
             begin(self.world, start)
 
-    def _make(self, order: m.StartRanks) -> Kept:
+    def _make(self, order: m.StartRanks) -> LocalStart:
         start = started(self.world, order)
         if start is None:
             raise Wrong(f"world {order.world} of job {order.job} starts before the job")
         keeper: Any = Keeper(self.world, start, self._context.name)
         self._context.holdings.add(keeper)  # type: ignore[attr-defined]
-        kept = Kept(keeper)
+        kept = LocalStart(keeper)
         line: Any = PlayedLine(self, keeper)
         self._use(kept, line)
         return kept
 
-    def _find_starter(self, kept: Kept, order: m.StartRanks) -> None:
+    def _find_starter(self, kept: LocalStart, order: m.StartRanks) -> None:
         """The keeper is there already."""
 
     def _adopt(self, held: Any) -> None:
-        kept = Kept(held)
+        kept = LocalStart(held)
         self._jobs[held.record.job, held.record.instance] = kept
         held.over = False  # that is for this agent to find out
         if held.gone:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dq_client import messages as m
-from dq_client.agent.holdings import Record
+from dq_client.base import messages as m
+from dq_client.node.agent.holdings import HoldingRecord
 from dq_server.live.access import Principal
 from dq_server.live.requests.agents import runs
 from tests.dst.played_app import App
@@ -87,7 +87,7 @@ def beside_itself(world: World, job: int, places: list[m.Place]) -> bool:
 def spread(world: World, process: Process, first: str) -> None:
     """Ranks on other nodes belong to a proxy there, which that node's agent holds."""
     for node in {process.where[p] for p in process.places} - {first}:
-        record = Record(process.job, process.instance, f"first of {process.job}")
+        record = HoldingRecord(process.job, process.instance, f"first of {process.job}")
         world.holdings[node].add(Held(record, process, world.machine))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from dq_server.live.access import Principal
 from tests.dst.played_line import Line
 from tests.dst.played_machine import MACHINE

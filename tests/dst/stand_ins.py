@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from dq_client import messages as m
-from dq_client.agent.holdings import Record
-from dq_client.keys import KeyPair
-from dq_server.live.journal import (
+from dq_client.base import messages as m
+from dq_client.base.keys import KeyPair
+from dq_client.node.agent.holdings import HoldingRecord
+from dq_server.live.store.checksums import START, chained
+from dq_server.live.store.durability import relied_on
+from dq_server.live.store.journal import (
     EVENT_TYPES,
     Entry,
     JournalError,
     actions_as_json,
     event_as_json,
 )
-from dq_server.live.journal_file import ANY
-from dq_server.live.reliance import relied_on
-from dq_server.live.seals import START, chained
+from dq_server.live.store.journal_file import ANY
 from tests.dst.played_machine import Machine, Process
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class Keys:
 class Held:
     """Stands for holdings.Tree."""
 
-    def __init__(self, record: Record, process: Process, machine: Machine) -> None:
+    def __init__(self, record: HoldingRecord, process: Process, machine: Machine) -> None:
         self.record, self.process, self.machine = record, process, machine
         self.killed = self.gone = False  # gone: a proxy without ranks ends before its job
         self.is_proxy = bool(record.run)
@@ -219,7 +219,7 @@ class Holdings:
         self.trees: dict[str, Held] = {}
         self.machine = machine
 
-    def start(self, record: Record, argv: list[str], *_: object) -> Held:
+    def start(self, record: HoldingRecord, argv: list[str], *_: object) -> Held:
         """A proxy: it finds its launcher, or ends at once."""
         process = self.machine.processes[record.job, record.instance]
         held = Held(record, process, self.machine)

@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from dq_server.core.model.errors import InvariantViolation
-from dq_server.live.journal import JournalError
-from dq_server.live.pairing import Pairing
-from dq_server.live.standby import Standby
+from dq_server.live.standby.follower import Standby
+from dq_server.live.standby.leader import Pairing
+from dq_server.live.store.journal import JournalError
 from tests.dst.paired import PairedWorld
 from tests.dst.played_line import Line
 from tests.dst.verdict import Wrong

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from dq_client import messages as m
-from dq_client.agent import kept
-from dq_client.ranks.ends import Standing
+from dq_client.base import messages as m
+from dq_client.node.agent import local_start
+from dq_client.node.ranks.ends import Standing
 from dq_server.core.features import nodes, protection, succession
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import Action
@@ -23,11 +23,13 @@ from dq_server.core.model.jobs import JobState
 from dq_server.core.model.processors import Node, Processors
 from dq_server.core.settings import configured, named_config
 from dq_server.core.turn import Turn
-from dq_server.live import job_ranks, orders, rank_reports, reconciliation, requests, server
+from dq_server.live import requests, server
+from dq_server.live.agents import rank_reports
 from dq_server.live.clock import ClusterClock
 from dq_server.live.engines import driver, link
-from dq_server.live.journal import JournalError
+from dq_server.live.orders import dispatch, job_ranks, reconciliation
 from dq_server.live.server import Server
+from dq_server.live.store.journal import JournalError
 from tests.dst import stand_ins
 from tests.dst.verdict import Wrong
 from tests.dst.world import World
@@ -263,7 +265,7 @@ class LaunchesAgain(Server):
         if event == ev.GrantsPaused(False):
             for job in self.scheduler.state.active.values():
                 job.instance += 1
-                orders.launch(self.desk, job)
+                dispatch.launch(self.desk, job)
         return done
 
 
@@ -319,7 +321,7 @@ def test_a_world_that_did_not_join_and_is_forgotten_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Bug 9: the processors of an aborted expansion count as empty at once."""
-    monkeypatch.setattr(orders, "_end_worlds", lambda _desk, _link, _job, processors: processors)
+    monkeypatch.setattr(dispatch, "_end_worlds", lambda _desk, _link, _job, processors: processors)
     caught()
 
 
@@ -370,13 +372,13 @@ def test_a_ticket_that_is_forgotten_when_it_is_given_back_is_caught(
 
 def test_ends_that_are_not_read_from_disk_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bug 17: an agent believes nothing of a keeper that was killed."""
-    monkeypatch.setattr(kept, "standing", lambda _: Standing.LOST)
+    monkeypatch.setattr(local_start, "standing", lambda _: Standing.LOST)
     caught()
 
 
 def test_lost_ranks_that_are_taken_for_ended_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bug 18: what a killed keeper wrote last is believed, whatever ran then."""
-    monkeypatch.setattr(kept, "standing", lambda _: Standing.KNOWN)
+    monkeypatch.setattr(local_start, "standing", lambda _: Standing.KNOWN)
     caught()
 
 
@@ -400,7 +402,7 @@ def test_copies_that_are_not_saved_are_caught(monkeypatch: pytest.MonkeyPatch) -
 
 def test_copies_that_are_not_removed_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bug 21: an agent that was away when a job ended keeps its copies."""
-    right = orders.look_after_copies
+    right = dispatch.look_after_copies
 
     def forgets_nothing(desk: Any, link: Any) -> bool:
         active = [held for held in link.copies if held.job in desk.state.active]
@@ -408,5 +410,5 @@ def test_copies_that_are_not_removed_are_caught(monkeypatch: pytest.MonkeyPatch)
         return right(desk, link)
 
     monkeypatch.setattr(reconciliation, "look_after_copies", forgets_nothing)
-    monkeypatch.setattr(orders, "_forget_copies", lambda *_: None)
+    monkeypatch.setattr(dispatch, "_forget_copies", lambda *_: None)
     caught()

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from dq_server.core.model.jobs import JobState
 from dq_server.core.model.processors import Processors
-from dq_server.live import snapshot
-from dq_server.live.recovery import replay, restored
+from dq_server.live.store import snapshot
+from dq_server.live.store.recovery import replay, restored
 
 if TYPE_CHECKING:
     from tests.dst.world import World

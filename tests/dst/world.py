@@ -35,15 +35,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dq_client.agent.allegiance import Allegiance, Kept
+from dq_client.node.agent.allegiance import Allegiance, AllegianceRecord
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import JobState
 from dq_server.core.model.launching import Launching
 from dq_server.core.rank_rotation import MeetingOptions
 from dq_server.core.settings import configured
 from dq_server.live.access import Principal
-from dq_server.live.journal import JournalError
 from dq_server.live.server import Server
+from dq_server.live.store.journal import JournalError
 from tests.dst.played_agent import HEARTBEAT_S, PlayedAgent
 from tests.dst.played_clocks import Clocks
 from tests.dst.played_copies import Memory
@@ -275,7 +275,7 @@ class World:
         def nowhere(_: str) -> Any:
             raise AssertionError("there is no standby")
 
-        return Allegiance(Kept(""), nowhere, lambda _: None, 1e9)
+        return Allegiance(AllegianceRecord(""), nowhere, lambda _: None, 1e9)
 
     def start_agent(self, node: str) -> None:
         agent = PlayedAgent(self, node, self.holdings[node])

@@ -16,7 +16,7 @@ import numpy as np
 import resize_lib
 
 if TYPE_CHECKING:
-    from dq_client import messages as m
+    from dq_client.base import messages as m
     from resize_lib.jobsession import Session
 
 ITEMS = 1000

@@ -11,8 +11,8 @@ from typing import Any
 
 import psutil
 
-from dq_client.cluster import Cluster
-from dq_client.mpiexec.command import find_mpiexec
+from dq_client.deploy.cluster import Cluster
+from dq_client.node.mpiexec.command import find_mpiexec
 from harness.bench import until
 from harness.commands import ROOT, default_interrupts
 from harness.live import ENDED

@@ -11,9 +11,9 @@ from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import JobKind, JobSpec, JobState
 from dq_server.core.model.sizes import configuration, grids
 from dq_server.core.scheduler import Scheduler
-from dq_server.live import snapshot
-from dq_server.live.journal import Journal, event_as_json
-from dq_server.live.recovery import replay, restored
+from dq_server.live.store import snapshot
+from dq_server.live.store.journal import Journal, event_as_json
+from dq_server.live.store.recovery import replay, restored
 
 ENDS = ("", "-wal", "-last")  # of the names of a journal's files
 

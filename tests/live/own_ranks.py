@@ -10,10 +10,11 @@ from typing import Any
 
 import psutil
 
-from dq_client import bringup
-from dq_client import messages as m
-from dq_client.cluster import Cluster
-from dq_client.home import Home
+from dq_client.base import messages as m
+from dq_client.base.home import Home
+from dq_client.deploy import local
+from dq_client.deploy.cluster import Cluster
+from dq_client.node import local_agents
 from harness.bench import Bench, until
 from harness.commands import ROOT
 from harness.live import ENDED
@@ -104,11 +105,11 @@ class OwnRanks(Bench):
         pids = [self.agent_pid(name) for name in self.cluster.agents()]
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
-        until(lambda: not bringup.running_agents(self.home), "the agents do not die")
+        until(lambda: not local_agents.running_agents(self.home), "the agents do not die")
 
     def restart_agents(self) -> None:
         """A new agent for each."""
-        bringup.start_agents(self.home, self.cluster.agents())
+        local.start_agents(self.home, self.cluster.agents())
 
     def restart_server(self) -> None:
         """Kill the server, and start it again."""
@@ -136,7 +137,7 @@ class OwnRanks(Bench):
 def commands(home: Path) -> list[list[str]]:
     """The command lines of all processes of a home but this one."""
     found = []
-    for pid in bringup.leftovers(Home(home)):
+    for pid in local.leftovers(Home(home)):
         try:
             words = psutil.Process(pid).cmdline()
         except psutil.Error:

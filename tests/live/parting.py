@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 from mpi4py import MPI
 
 import resize_lib
-from dq_client.agent import tree
-from dq_client.home import Home
-from dq_client.mpiexec import presence
+from dq_client.base import presence, process_tree
+from dq_client.base.home import Home
 
 if TYPE_CHECKING:
     from resize_lib.jobsession import Session
@@ -69,7 +68,7 @@ def finalized() -> None:
     rs = resize_lib.session()
     turns(rs, 10)
     MPI.Finalize()
-    marks = presence.folder_of(Home.default(), tree.owner(os.environ))
+    marks = presence.folder_of(Home.default(), process_tree.owner(os.environ))
     assert not list(marks.glob(f"*/{os.getpid()}")), "the mark has outlived MPI"
 
 

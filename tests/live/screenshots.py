@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dq_client.following.follower import Asker, Follower
-from dq_client.following.model import Model
-from dq_client.top.app import Top
+from dq_client.show.feed.follower import Asker, Follower
+from dq_client.show.feed.model import Model
+from dq_client.show.top.app import Top
 from harness.commands import ROOT
 from harness.live import Live
 from tests.live.browsing import browser, resize, theme, until

@@ -8,15 +8,15 @@ from typing import Any, TypeVar
 
 import zmq
 
-from dq_client import keys
-from dq_client import messages as m
-from dq_client.connection import Connection
-from dq_client.home import Home
-from dq_client.keys import KeyPair
+from dq_client.base import keys
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection
+from dq_client.base.home import Home
+from dq_client.base.keys import KeyPair
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.launching import Launching
 from dq_server.core.model.state import State
-from dq_server.live.front import Front
+from dq_server.live.loop import Front
 from harness.sockets import dealer
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dq_client import codec, keys
-from dq_client import messages as m
-from dq_client.home import Home
+from dq_client.base import codec, keys
+from dq_client.base import messages as m
+from dq_client.base.home import Home
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.launching import Launching
 from dq_server.core.model.state import State
 from dq_server.live.access import Access, Principal
-from dq_server.live.journal import Journal
 from dq_server.live.server import Server
+from dq_server.live.store.journal import Journal
 
 Order = TypeVar("Order", bound=m.OrderBody)
 

@@ -11,10 +11,10 @@ import pytest
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
 
-from dq_client import keys
-from dq_client import messages as m
-from dq_client.connection import Connection
-from dq_client.errors import Refused, UsageError
+from dq_client.base import keys
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection
+from dq_client.base.errors import Refused, UsageError
 from dq_server.core.model.launching import Launching
 from dq_server.live import access
 from dq_server.live.__main__ import refuse_exposed

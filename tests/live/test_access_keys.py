@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dq_client import keys
+from dq_client.base import keys
 from dq_server.live.access import DOMAIN, Access, Principal
 
 

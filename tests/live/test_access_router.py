@@ -10,10 +10,10 @@ import pytest
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
 
-from dq_client import keys
-from dq_client import messages as m
-from dq_client.connection import ALIVE_EVERY_MS
-from dq_client.errors import UsageError
+from dq_client.base import keys
+from dq_client.base import messages as m
+from dq_client.base.connection import ALIVE_EVERY_MS
+from dq_client.base.errors import UsageError
 from dq_server.live import access as access_module
 from dq_server.live.access import Access, bind_router, secure
 
@@ -43,7 +43,7 @@ def test_an_answer_to_nobody_is_an_error_and_not_lost_in_silence(
 def test_the_sockets_limits_are_what_the_documentation_says(
     tmp_path: Path, context: zmq.Context[zmq.Socket[bytes]]
 ) -> None:
-    """Who gets past one of them is caught later or not at all (live/guard.py)."""
+    """Who gets past one of them is caught later or not at all (live/connection_limits.py)."""
     keys.ensure(tmp_path / "keys")
     access = Access(tmp_path / "keys")
     authenticator = secure(context, access)

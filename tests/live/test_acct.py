@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dq_client.report.accounting import FIELDS
+from dq_client.show.report.accounting import FIELDS
 from harness.live import Live
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi]

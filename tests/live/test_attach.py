@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from dq_client import messages as m
-from dq_client.cluster import local_cluster
+from dq_client.base import messages as m
+from dq_client.deploy.cluster import local_cluster
 from harness.bench import two_nodes
 from harness.commands import ROOT, run_dq
 from tests.live.attaching import Beside

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.launching import Launching
 from tests.live.talking import Talking, ended, held, refusal

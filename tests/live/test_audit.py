@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import zmq
 
-from dq_client import audit, keys
-from dq_client import messages as m
-from dq_client.errors import DQError, NotFound, Refused
-from dq_client.private import NotPrivate
+from dq_client.base import audit, keys
+from dq_client.base import messages as m
+from dq_client.base.errors import DQError, NotFound, Refused
+from dq_client.base.private import NotPrivate
 from dq_server.live.access import Principal
 from dq_server.live.audit import CHANGES, Audit, Origin
 from harness.live import Live

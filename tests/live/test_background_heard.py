@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dq_server.core.model.background import load_of
-from dq_server.live.views import nodes_view
+from dq_server.live.views.tables import nodes_view
 from tests.live.talking import Talking
 
 

@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from dq_client import keys
-from dq_client.home import Home
+from dq_client.base import keys
+from dq_client.base.home import Home
 from dq_server.core.model import events as ev
-from dq_server.live import seals
-from dq_server.live.journal import Journal, JournalError
+from dq_server.live.store import checksums
+from dq_server.live.store.journal import Journal, JournalError
 from harness.live import Live
 from tests.live.journal_lives import ENDS, History, copied, just_written, led_to, with_snapshots
 
@@ -113,8 +113,8 @@ def test_a_damaged_journal_is_not_backed_up(tmp_path: Path) -> None:
 
 def test_a_damaged_backup_is_refused_and_nothing_is_changed(tmp_path: Path) -> None:
     """Any flipped bit of it: noticed, or of no meaning (the padding between files)."""
-    from dq_client.errors import DQError
-    from dq_server.live import backup
+    from dq_client.base.errors import DQError
+    from dq_server.live.store import backup
 
     home = made(tmp_path / "home")
     whole = tmp_path / "whole"
@@ -239,7 +239,7 @@ def test_mending_keeps_a_state_whose_history_is_damaged(tmp_path: Path, damage: 
 def test_a_lost_note_is_mended_too(tmp_path: Path) -> None:
     home = made(tmp_path / "home")
     expected = state_of(home, tmp_path)
-    seals.note_of(home.journal).unlink()
+    checksums.note_of(home.journal).unlink()
     with pytest.raises(JournalError, match="is missing"):
         Journal(home.journal)
     assert dq(home, "server", "check", "--mend").returncode == 0

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dq_client import bringup
+from dq_client.deploy import local
 from harness.live import Live
 
 pytestmark = pytest.mark.live
@@ -246,7 +246,7 @@ def test_kill_ends_the_whole_tree(cluster: Live, tmp_path: Path) -> None:
 
 
 def children_of_home(cluster: Live) -> list[psutil.Process]:
-    return [psutil.Process(pid) for pid in bringup.leftovers(cluster.home)]
+    return [psutil.Process(pid) for pid in local.leftovers(cluster.home)]
 
 
 @pytest.mark.mpi

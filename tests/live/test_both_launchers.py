@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dq_client import bringup
+from dq_client.node import local_agents
 from harness.bench import until
 from harness.live import LAUNCHERS, Live
 
@@ -116,9 +116,11 @@ def test_a_job_outlives_its_agent(up: Live, program: Path) -> None:
     job = submit(up, program, "stay")
     begun(up, job)
     before = ranks(program)
-    killed = bringup.running_agents(up.home)["local"]["pid"]
+    killed = local_agents.running_agents(up.home)["local"]["pid"]
     os.kill(int(killed), signal.SIGKILL)
-    another = lambda: bringup.running_agents(up.home).get("local", {"pid": killed})["pid"] != killed  # noqa: E731
+    another = lambda: (
+        local_agents.running_agents(up.home).get("local", {"pid": killed})["pid"] != killed
+    )  # noqa: E731
     until(another, "no other agent is started")
     assert ranks(program) == before
     up.dq("kill", job)

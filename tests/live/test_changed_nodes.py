@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from dq_server.core.model.jobs import JobState
-from dq_server.live.views import nodes_view, why_view
+from dq_server.live.views.tables import nodes_view, why_view
 from tests.live.talking import Talking, ended, held, refusal
 
 

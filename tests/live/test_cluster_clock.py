@@ -14,14 +14,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dq_client import keys
-from dq_client import messages as m
-from dq_client.home import Home, created_s, is_alive
+from dq_client.base import keys
+from dq_client.base import messages as m
+from dq_client.base.home import Home, created_s, is_alive
 from dq_server.core.model.jobs import JobState
 from dq_server.live.access import Access
-from dq_server.live.clock import ClusterClock, Sources, clock_of
-from dq_server.live.journal import Journal
+from dq_server.live.clock import ClockSources, ClusterClock, clock_of
 from dq_server.live.server import Server
+from dq_server.live.store.journal import Journal
 from harness.bench import until
 from harness.live import Live
 from tests.live.talking import Talking, held
@@ -90,7 +90,7 @@ class Machine:
 
     def clock(self) -> ClusterClock:
         """Of a server that starts."""
-        sources = Sources(
+        sources = ClockSources(
             lambda: self.wall,
             lambda: self.boot,
             lambda: self.boot - self.asleep_s,

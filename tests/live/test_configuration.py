@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dq_client.errors import UsageError
+from dq_client.base.errors import UsageError
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.ends import NodeOptions
 from dq_server.core.model.launching import Launching
@@ -15,7 +15,7 @@ from dq_server.core.model.pool import PoolOptions
 from dq_server.core.model.tracking import SpotOptions
 from dq_server.core.policies.sets import SETS
 from dq_server.core.settings import from_recorded, named_config
-from dq_server.live.configuration import Engine, parse_config, read_config
+from dq_server.live.configuration import EngineSettings, parse_config, read_config
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -72,11 +72,11 @@ def test_a_pool_stands_beside_its_engine_in_the_cluster_file() -> None:
     with pytest.raises(UsageError, match=r"^x\.toml: \[pool\] belongs into the cluster") as caught:
         parse_config({"pool": {"max": 4}}, "x.toml")
     assert len(str(caught.value).splitlines()) == 1
-    engine = Engine({"max": 4, "idle_s": 5}, "c.toml")
+    engine = EngineSettings({"max": 4, "idle_s": 5}, "c.toml")
     found = parse_config({"scheduler": {"samples": 2}}, "x.toml", None, engine)
     assert (found.samples, found.of(PoolOptions).max) == (2, 4)
     with pytest.raises(UsageError, match=r"^c\.toml: \[pool\] max = -1"):
-        parse_config({}, "x.toml", None, Engine({"max": -1}, "c.toml"))
+        parse_config({}, "x.toml", None, EngineSettings({"max": -1}, "c.toml"))
 
 
 def test_how_long_agents_wait_when_they_are_told_to_go() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from harness.bench import processes_of, two_nodes, until
 from harness.live import ENDED
 from tests.live.own_ranks import OwnRanks

@@ -16,8 +16,8 @@ import pytest
 
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import JobAccepted
-from dq_server.live import seals
-from dq_server.live.journal import Journal, JournalError, event_as_json
+from dq_server.live.store import checksums
+from dq_server.live.store.journal import Journal, JournalError, event_as_json
 from tests.live.journal_lives import ENDS, IMAGES, History, closed, copied, just_written, led_to
 
 pytestmark = pytest.mark.full
@@ -157,12 +157,12 @@ def test_after_a_power_failure_only_what_was_flushed_is_missed(
     tick = ev.Tick()
     journal.append(2.0, tick, event_as_json(tick), [])  # nobody relies on it
     journal.commit()
-    note = seals.note_of(journal.path).read_bytes()
+    note = checksums.note_of(journal.path).read_bytes()
     journal.close()
-    seals.note_of(before).write_bytes(note)
+    checksums.note_of(before).write_bytes(note)
     with pytest.raises(JournalError, match="all is well up to event 1, 2 were written"):
         Journal(copied(before, tmp_path / "same start"))
-    monkeypatch.setattr(seals, "boot", lambda: "another start of the machine")
+    monkeypatch.setattr(checksums, "boot", lambda: "another start of the machine")
     again = Journal(before)
     assert [entry.seq for entry in again.entries()] == [1]
     again.close()
@@ -170,13 +170,13 @@ def test_after_a_power_failure_only_what_was_flushed_is_missed(
 
 def test_a_note_that_is_cut_short_or_of_another_hand_is_damaged(tmp_path: Path) -> None:
     path = tmp_path / "note"
-    assert seals.read(path) is None
-    mark = seals.Mark(7, bytes(range(16)))
-    note = seals.Note(path, seals.Known(mark, mark, 3))
+    assert checksums.read(path) is None
+    mark = checksums.JournalPosition(7, bytes(range(16)))
+    note = checksums.ChecksumFile(path, checksums.Known(mark, mark, 3))
     note.close()
-    assert seals.read(path) == seals.Known(mark, mark, 3, seals.boot())
+    assert checksums.read(path) == checksums.Known(mark, mark, 3, checksums.boot())
     line = path.read_bytes()
     for wrong in (b"", line[:-1], line + b"\n", line.replace(b"to 7", b"to 8", 1)):
         path.write_bytes(wrong)
         with pytest.raises(ValueError, match=r"it is no line|its checksum"):
-            seals.read(path)
+            checksums.read(path)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dq_server.live import desk
-from dq_server.live.desk import LogQueries, LogQuery
+from dq_server.live import context
+from dq_server.live.context import LogQueries, LogQuery
 
 
 def query(n: int, agent: str = "a") -> LogQuery:
@@ -23,7 +23,7 @@ def test_an_answer_is_passed_on_once_and_only_from_the_agent_that_was_asked() ->
 
 
 def test_questions_to_agents_that_went_away_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(desk, "LOG_QUERIES_MAX", 3)
+    monkeypatch.setattr(context, "LOG_QUERIES_MAX", 3)
     queries = LogQueries()
     tickets = [queries.add(query(n)) for n in range(5)]
     found = [queries.pop(ticket, "a") for ticket in tickets]

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dq_client.errors import UsageError
+from dq_client.base.errors import UsageError
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.events import Configured
 from dq_server.core.model.fairness import DfsConfig, DfsLimits

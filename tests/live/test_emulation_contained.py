@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from dq_client import bringup
+from dq_client.base import cgroups
 from dq_client.cli.doctor_emulation import clean_leftovers
-from dq_client.emulation import cgroups, contained, network
+from dq_client.node import local_agents
+from dq_client.node.emulation import contained, network
 from harness.bench import until
 from harness.live import Live
 
@@ -134,18 +135,18 @@ def test_the_next_up_takes_over_from_a_killed_one(live: Live, up: Kernel, tmp_pa
 @pytest.mark.mpi
 def test_a_node_whose_first_process_is_killed_is_made_again(live: Live, up: Kernel) -> None:
     """Its processes end with it, as a machine's do that is started again; the others stay."""
-    before = bringup.running_agents(live.home)
+    before = local_agents.running_agents(live.home)
     os.kill(int(before["n2"]["pid"]), signal.SIGKILL)
 
     def another() -> bool:
-        found = bringup.running_agents(live.home)
+        found = local_agents.running_agents(live.home)
         return found.keys() == before.keys() and found["n2"] != before["n2"]
 
     until(another, "the node does not come back")
     job = live.submit("--sizes", "3", "--", "python", "-m", "apps.matmul", "--n", 300,
                       "--iterations", 3, "--check")  # fmt: skip
     assert live.wait_end(job)["state"] == "done", live.dq("logs", job, "--err", code=None)
-    now = bringup.running_agents(live.home)
+    now = local_agents.running_agents(live.home)
     assert [now[name] == before[name] for name in ("n1", "n2", "n3")] == [True, False, True]
     live.dq("down")
     assert up.count() == NOTHING

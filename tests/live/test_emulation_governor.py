@@ -12,11 +12,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dq_client import bringup
-from dq_client.agent import tree
+from dq_client.base import process_tree
 from dq_client.cli.doctor_emulation import clean_leftovers
-from dq_client.emulation import contained, governor
-from dq_client.emulation.governor import PAYBACK_S_MAX
+from dq_client.deploy import local
+from dq_client.node.emulation import contained, governor
+from dq_client.node.emulation.governor import PAYBACK_S_MAX
 from harness.bench import until
 from harness.live import Live
 
@@ -65,7 +65,7 @@ def burn(live: Live, wall_s: float) -> int:
 def stopped(live: Live) -> list[int]:
     """Processes of this home's jobs that are stopped at this moment."""
     found = []
-    for pid in tree.of_home(live.home.root):
+    for pid in process_tree.of_home(live.home.root):
         try:
             if psutil.Process(pid).status() == psutil.STATUS_STOPPED:
                 found.append(pid)
@@ -92,8 +92,8 @@ def up(live: Live, tmp_path: Path) -> Live:
 
 def nothing_is_left(live: Live) -> bool:
     return not (
-        bringup.leftovers(live.home)
-        or tree.of_home(live.home.root)
+        local.leftovers(live.home)
+        or process_tree.of_home(live.home.root)
         or contained.tag_of(live.home) in contained.tags()
         or governor.folder_of(live.home).exists()
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from dq_server.core.model.jobs import Job, JobState
 from dq_server.live.requests import agents
 from tests.live.talking import Talking, ended, held, refusal

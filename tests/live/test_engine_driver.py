@@ -7,20 +7,20 @@ from collections.abc import Sequence
 from dq_server.live.engines import driver
 from dq_server.live.engines.driver import Driver
 from dq_server.live.engines.port import (
-    Ended,
+    EngineRefusal,
     Has,
     News,
     Pending,
-    Phase,
     Refusal,
-    Refused,
     Started,
+    TicketEnd,
+    TicketPhase,
     Unclear,
-    Wanted,
+    WantedTicket,
 )
 
-ASKED, GIVEN = Wanted(1, asked=True, given=False), Wanted(1, asked=False, given=True)
-UP = Wanted(1, asked=False, given=False, node="n1")
+ASKED, GIVEN = WantedTicket(1, asked=True, given=False), WantedTicket(1, asked=False, given=True)
+UP = WantedTicket(1, asked=False, given=False, node="n1")
 
 
 class Engine:
@@ -39,12 +39,14 @@ class Engine:
         if call in self.trouble:
             raise self.trouble[call]
 
-    def has(self, ticket: int, phase: Phase, left_s: float | None = None, place: str = "") -> int:
+    def has(
+        self, ticket: int, phase: TicketPhase, left_s: float | None = None, place: str = ""
+    ) -> int:
         key = len(self.there) + 1
         self.there[key] = Has(ticket, key, phase, f"job {key} is {phase}", place, left_s)
         return key
 
-    def move(self, key: int, phase: Phase, left_s: float | None = None) -> None:
+    def move(self, key: int, phase: TicketPhase, left_s: float | None = None) -> None:
         old = self.there[key]
         self.there[key] = Has(old.ticket, key, phase, f"job {key} is {phase}", old.place, left_s)
 
@@ -52,7 +54,7 @@ class Engine:
         assert processors == 1
         self.asked.append(ticket)
         self._say("ask")
-        self.has(ticket, Phase.PENDING)
+        self.has(ticket, TicketPhase.PENDING)
         if self.lost:
             raise Unclear("no answer")
 
@@ -60,7 +62,7 @@ class Engine:
         self._say("give")
         self.given += keys
         for key in keys:
-            self.move(key, Phase.ENDED)
+            self.move(key, TicketPhase.ENDED)
 
     def poll(self) -> list[Has]:
         self._say("poll")
@@ -80,7 +82,7 @@ class Case:
         """Of a server that has just started."""
         return Driver(self.engine, lambda: self.now)
 
-    def round(self, wanted: dict[int, Wanted], after_s: float = 1.0) -> list[News]:
+    def round(self, wanted: dict[int, WantedTicket], after_s: float = 1.0) -> list[News]:
         self.now += after_s
         return self.driver.round(wanted)
 
@@ -90,14 +92,14 @@ def test_a_node_is_asked_for_once_starts_and_is_given_back() -> None:
     assert c.round({1: ASKED}) == []
     assert c.round({1: ASKED}) == [Pending(1, "job 1 is pending")]
     assert c.round({1: ASKED}) == []
-    c.engine.move(1, Phase.RUNNING, 600.0)
+    c.engine.move(1, TicketPhase.RUNNING, 600.0)
     assert c.round({1: ASKED}) == [Started(1, 600.0)]
-    c.engine.move(1, Phase.RUNNING, 597.0)
+    c.engine.move(1, TicketPhase.RUNNING, 597.0)
     assert c.round({1: UP}) == []
-    c.engine.move(1, Phase.RUNNING, 3600.0)
+    c.engine.move(1, TicketPhase.RUNNING, 3600.0)
     assert c.round({1: UP}) == [Started(1, 3600.0)], "somebody has given it more time"
     assert c.round({1: GIVEN}) == [] and c.engine.given == [1]
-    assert c.round({1: GIVEN}) == [Ended(1, "job 1 is ended")]
+    assert c.round({1: GIVEN}) == [TicketEnd(1, "job 1 is ended")]
     assert c.engine.asked == [1]
 
 
@@ -105,7 +107,7 @@ def test_a_refusal_is_told_with_its_words() -> None:
     c = Case()
     c.engine.trouble["ask"] = Refusal("no such partition")
     assert c.round({1: ASKED, 2: ASKED}) == [
-        Refused(1, "no such partition"), Refused(2, "no such partition"),
+        EngineRefusal(1, "no such partition"), EngineRefusal(2, "no such partition"),
     ]  # fmt: skip
 
 
@@ -121,15 +123,15 @@ def test_a_request_that_is_lost_is_refused_in_time_and_the_others_at_once() -> N
     c = Case()
     c.engine.trouble["ask"] = Unclear("no answer")
     found = c.round({1: ASKED, 2: ASKED})
-    assert found == [Pending(1, "no answer"), Refused(2, "no answer")]
+    assert found == [Pending(1, "no answer"), EngineRefusal(2, "no answer")]
     assert c.round({1: ASKED}, driver.SHOWS_S / 2) == []
-    assert c.round({1: ASKED}, driver.SHOWS_S) == [Refused(1, "no answer")]
+    assert c.round({1: ASKED}, driver.SHOWS_S) == [EngineRefusal(1, "no answer")]
     assert c.engine.asked == [1], "each waits for as long as the engine does not answer"
 
 
 def test_one_that_comes_when_its_ticket_has_gone_is_given_back() -> None:
     c = Case()
-    key = c.engine.has(7, Phase.PENDING)
+    key = c.engine.has(7, TicketPhase.PENDING)
     assert c.round({}) == [] and c.engine.given == [key]
 
 
@@ -137,7 +139,7 @@ def test_a_server_that_starts_again_does_not_ask_twice() -> None:
     c = Case()
     c.driver = c.started()
     assert c.round({1: ASKED}) == [] and c.engine.asked == [], "it may still be on its way"
-    c.engine.has(1, Phase.PENDING)
+    c.engine.has(1, TicketPhase.PENDING)
     assert c.round({1: ASKED}, driver.SETTLES_S + 1) == [Pending(1, "job 1 is pending")]
     assert c.engine.asked == []
 
@@ -154,32 +156,32 @@ def test_a_server_that_starts_again_asks_for_what_never_arrived() -> None:
 
 def test_of_two_for_one_ticket_the_one_that_joined_is_kept() -> None:
     c = Case()
-    other = c.engine.has(1, Phase.RUNNING, place="n3")
-    mine = c.engine.has(1, Phase.RUNNING, place="n1")
+    other = c.engine.has(1, TicketPhase.RUNNING, place="n3")
+    mine = c.engine.has(1, TicketPhase.RUNNING, place="n1")
     assert c.round({1: UP}) == [Started(1, None)] and c.engine.given == [other]
-    assert c.engine.there[mine].phase is Phase.RUNNING
+    assert c.engine.there[mine].phase is TicketPhase.RUNNING
 
 
 def test_of_two_that_have_not_joined_the_one_that_runs_is_kept() -> None:
     c = Case()
-    waits = c.engine.has(1, Phase.PENDING)
-    c.engine.has(1, Phase.RUNNING, place="n1")
+    waits = c.engine.has(1, TicketPhase.PENDING)
+    c.engine.has(1, TicketPhase.RUNNING, place="n1")
     assert c.round({1: ASKED}) == [Started(1, None)] and c.engine.given == [waits]
 
 
 def test_one_that_ends_by_itself_is_told_with_its_last_words() -> None:
     c = Case()
-    key = c.engine.has(1, Phase.ENDED)
-    assert c.round({1: UP}) == [Ended(1, f"job {key} is ended; it said: last words of 1")]
+    key = c.engine.has(1, TicketPhase.ENDED)
+    assert c.round({1: UP}) == [TicketEnd(1, f"job {key} is ended; it said: last words of 1")]
     c.engine.there.clear()
     assert c.round({1: UP}) == [
-        Ended(1, "the engine does not know it any more; it said: last words of 1")
+        TicketEnd(1, "the engine does not know it any more; it said: last words of 1")
     ]
 
 
 def test_an_engine_that_is_away_changes_nothing_and_waiting_jobs_hear_of_it() -> None:
     c = Case()
-    c.engine.has(1, Phase.RUNNING, place="n1")
+    c.engine.has(1, TicketPhase.RUNNING, place="n1")
     c.round({1: UP})
     c.engine.trouble["poll"] = Unclear("slurmctld is away")
     assert c.round({1: UP, 2: ASKED}) == [Pending(2, "slurmctld is away")]
@@ -191,11 +193,11 @@ def test_an_engine_that_is_away_changes_nothing_and_waiting_jobs_hear_of_it() ->
 
 def test_giving_back_is_tried_again() -> None:
     c = Case()
-    key = c.engine.has(1, Phase.RUNNING)
+    key = c.engine.has(1, TicketPhase.RUNNING)
     c.engine.trouble["give"] = Unclear("no answer")
     assert c.round({1: GIVEN}) == []
     del c.engine.trouble["give"]
     assert c.round({1: GIVEN}) == [] and c.engine.given == [key]
-    c.engine.move(key, Phase.RUNNING)
+    c.engine.move(key, TicketPhase.RUNNING)
     assert c.round({1: GIVEN}) == [] and c.engine.given == [key], "it takes its time"
     assert c.round({1: GIVEN}, driver.REPEAT_S) == [] and c.engine.given == [key, key]

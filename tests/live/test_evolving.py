@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from dq_client.mpiexec.command import find_mpiexec
+from dq_client.node.mpiexec.command import find_mpiexec
 from dq_server.core.scheduler import Scheduler
-from dq_server.live.journal import actions_as_json, read_entries
+from dq_server.live.store.journal import actions_as_json, read_entries
 from harness.live import LAUNCHERS, Live
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi]

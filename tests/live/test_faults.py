@@ -15,11 +15,12 @@ from typing import Any
 import psutil
 import pytest
 
-from dq_client import bringup
-from dq_client import messages as m
-from dq_client.cluster import Cluster, local_cluster
-from dq_client.connection import Connection
-from dq_client.home import is_alive
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection
+from dq_client.base.home import is_alive
+from dq_client.deploy import local
+from dq_client.deploy.cluster import Cluster, local_cluster
+from dq_client.node import local_agents
 from harness import bench
 from harness.bench import until
 from harness.live import LAUNCHERS, Live
@@ -40,7 +41,7 @@ class Faults(Live):
         self.options = [*options, "--launcher", launcher]
         self.root, self.agents = root, cluster.agents()
         self.resizes: dict[int, int] = {}  # of each job, how many have been ordered
-        bringup.bring_up(self.home, cluster, self.options)
+        local.bring_up(self.home, cluster, self.options)
 
     def ask(self, body: m.RequestBody) -> Any:
         connection = Connection.to(self.home)
@@ -75,11 +76,13 @@ class Faults(Live):
         """Start again what was killed."""
         if what == "server":
             until(lambda: not self.serves(), "the server does not die")
-            bringup.start_server(self.home, self.options)
+            local.start_server(self.home, self.options)
         elif what.startswith("agent "):
             name = what.split()[1]
-            until(lambda: name not in bringup.running_agents(self.home), "the agent does not die")
-            bringup.start_agents(self.home, {name: self.agents[name]})
+            until(
+                lambda: name not in local_agents.running_agents(self.home), "the agent does not die"
+            )
+            local.start_agents(self.home, {name: self.agents[name]})
 
     def serves(self) -> bool:
         return is_alive(json.loads(self.home.server_file.read_text())["pid"])

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from dq_client import messages as m
-from dq_client.connection import Connection
-from dq_client.following.one_job import looks
-from dq_client.following.place import Place
-from dq_server.live import feed, feed_look
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection
+from dq_client.show.feed.cursor import FeedCursor
+from dq_client.show.feed.one_job import looks
+from dq_server.live.views import change_scan, feed
 from tests.live.serving import Serving, answer_of, submission
 
 
@@ -158,7 +158,7 @@ def test_who_follows_one_job_hears_of_no_other(served: Serving) -> None:
     agent, user, line = served.agent("a", "n1"), served.role("user"), served.role("viewer")
     for k in range(3):
         user.call(submission(f"job {k}", 2))
-    place = Place(job=1)
+    place = FeedCursor(job=1)
     first = place.look(line)
     assert [job["id"] for job in first["jobs"]] == [1]
     assert (first["nodes"], first["decisions"], first["more"]) == ([], [], False)
@@ -169,14 +169,14 @@ def test_who_follows_one_job_hears_of_no_other(served: Serving) -> None:
     reply = line.receive(10.0)
     assert isinstance(reply, m.Reply) and reply.id == sent
     assert [job["state"] for job in answer_of(m.Data, reply.body).data["jobs"]] == ["running"]
-    assert Place(job=9).look(line)["jobs"] == []
+    assert FeedCursor(job=9).look(line)["jobs"] == []
 
 
 def test_a_story_is_told_from_a_time_on(served: Serving) -> None:
     agent, user, line = served.agent("a", "n1"), served.role("user"), served.role("viewer")
     user.call(submission("first", 2))
     agent.call(m.AppStarted(1, 1, 100))
-    place = Place()
+    place = FeedCursor()
     (job,) = place.look(line, stories_s=0.0)["jobs"]
     whole, why = (answer_of(m.Data, line.call(ask)).data for ask in (m.JobQuery(1), m.WhyQuery(1)))
     codes = [{reason["code"] for reason in told["now"]} for told in (job, why)]
@@ -186,7 +186,7 @@ def test_a_story_is_told_from_a_time_on(served: Serving) -> None:
     user.call(m.Kill(1))
     (later,) = place.look(line, stories_s=started_s)["jobs"]
     assert [told["what"] for told in job["story"] + later["story"]] == ["start", "kill"]
-    assert "story" not in Place().look(line)["jobs"][0]
+    assert "story" not in FeedCursor().look(line)["jobs"][0]
 
 
 def test_those_who_wait_for_one_job_are_counted_apart(
@@ -199,7 +199,7 @@ def test_those_who_wait_for_one_job_are_counted_apart(
     lines = [served.role("viewer") for _ in range(5)]
     asked = []
     for k, line in enumerate(lines):
-        told = Place(job=int(k != 0)).look(line)
+        told = FeedCursor(job=int(k != 0)).look(line)
         asked.append(m.Since(told["epoch"], told["seq"], told["event"], 30.0, job=int(k != 0)))
     for line, body in zip(lines[:3], asked, strict=False):
         line.send(body)
@@ -258,7 +258,7 @@ def test_a_look_that_takes_long_is_gone_on_with_by_the_next_answer(
     """The time is up at once, each time: an answer has one row, and a part of the look."""
     monkeypatch.setattr(feed, "BUDGET_S", -1.0)
     agent, user = served.agent("a", "n1", "n2"), served.role("user")
-    count = feed_look.JOBS_AT_ONCE + 40
+    count = change_scan.JOBS_AT_ONCE + 40
     user.call(submission("first", 4))
     for k in range(count - 2):
         user.call(submission(f"job {k}", 4))
@@ -284,8 +284,8 @@ def test_who_waits_hears_of_all_though_the_look_takes_long(
     served: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feed, "BUDGET_S", -1.0)
-    monkeypatch.setattr(feed_look, "JOBS_AT_ONCE", 1)
-    served.front.server.feed._look = feed_look.Look(
+    monkeypatch.setattr(change_scan, "JOBS_AT_ONCE", 1)
+    served.front.server.feed._look = change_scan.ChangeScan(
         served.front.server.feed._touch, served.front.server.feed._lose
     )
     agent, user = served.agent("a", "n1"), served.role("user")

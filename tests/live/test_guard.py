@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import zmq
 
-from dq_server.live.guard import Guard
+from dq_server.live.connection_limits import Guard
 
 NAME = b"agent"
 

@@ -17,11 +17,12 @@ from typing import Any
 import psutil
 import pytest
 
-from dq_client import bringup, shutdown
-from dq_client import messages as m
-from dq_client.agent import supervision, tree
-from dq_client.connection import Connection
-from dq_client.errors import DQError
+from dq_client.base import messages as m
+from dq_client.base import process_tree
+from dq_client.base.connection import Connection
+from dq_client.base.errors import DQError
+from dq_client.deploy import local, shutdown
+from dq_client.node import local_agents, supervision
 from harness.bench import until
 from harness.live import Live
 
@@ -78,7 +79,7 @@ class Endurance:
             line.close()
 
     def agents(self) -> dict[str, int]:
-        return {n: int(i["pid"]) for n, i in bringup.running_agents(self.live.home).items()}
+        return {n: int(i["pid"]) for n, i in local_agents.running_agents(self.live.home).items()}
 
     def welcomes(self, name: str) -> int:
         """How often an agent of this name was let in by the server."""
@@ -96,11 +97,11 @@ class Endurance:
 
     def same_ranks(self) -> None:
         """The jobs are the ones that were there before."""
-        assert all(tree.exists(pid) for pid in self.ranks_before)
+        assert all(process_tree.exists(pid) for pid in self.ranks_before)
         for job in (self.rigid, self.resized):
             view = self.ask(m.JobQuery(job))
             assert view["state"] == "running", view["reason"]
-        assert tree.exists(self.first), "rank 0 of the job that is resized"
+        assert process_tree.exists(self.first), "rank 0 of the job that is resized"
 
     def resizes_still(self) -> None:
         """A resize that is asked for now is made, whatever became of those under way."""
@@ -124,7 +125,7 @@ class Endurance:
     def down(self) -> None:
         """The cluster ends, and nothing of it is left as the command returns."""
         self.live.dq("down", "--force")
-        assert bringup.leftovers(self.live.home) == []
+        assert local.leftovers(self.live.home) == []
 
 
 def kill(*pids: int) -> None:
@@ -267,7 +268,7 @@ def test_processes_have_names_of_their_own(live: Live) -> None:
     job = live.submit("--", "python", "-c", "import time; time.sleep(600)")
     live.wait(job, lambda view: view["state"] == "running")
     shown = {}
-    for pid in bringup.leftovers(live.home):
+    for pid in local.leftovers(live.home):
         with suppress(psutil.Error):
             process = psutil.Process(pid)
             shown[process.name()] = " ".join(process.cmdline())
@@ -282,11 +283,11 @@ def test_down_ends_what_was_left_when_all_else_was_killed(live: Live, tmp_path: 
     supervisor = supervision.pid_of(live.home)
     assert supervisor is not None
     kill(supervisor, live.home.server()["pid"], *at.agents().values())
-    assert all(tree.exists(pid) for pid in at.ranks_before)
+    assert all(process_tree.exists(pid) for pid in at.ranks_before)
     refused = live.run("down")
     assert refused.returncode == 4
     assert "processes of jobs" in refused.stderr
-    assert all(tree.exists(pid) for pid in at.ranks_before), "nothing changed"
+    assert all(process_tree.exists(pid) for pid in at.ranks_before), "nothing changed"
     at.down()
 
 
@@ -294,13 +295,13 @@ def test_down_with_force_ends_what_does_not_answer(
     live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live.up(2)
-    (agent,) = bringup.running_agents(live.home).values()
+    (agent,) = local_agents.running_agents(live.home).values()
     server = int(live.home.server()["pid"])
     os.kill(int(agent["pid"]), signal.SIGSTOP)
-    monkeypatch.setattr(bringup, "PATIENCE_S", 4.0)
+    monkeypatch.setattr(local, "PATIENCE_S", 4.0)
     shutdown.bring_down(live.home, force=True)
-    assert not tree.exists(server)
-    assert bringup.leftovers(live.home) == []
+    assert not process_tree.exists(server)
+    assert local.leftovers(live.home) == []
 
 
 def test_down_names_what_it_cannot_end(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,15 +309,15 @@ def test_down_names_what_it_cannot_end(live: Live, monkeypatch: pytest.MonkeyPat
     live.up(1)
     job = live.submit("-n", 1, "--", "sleep", "600")
     live.wait(job, lambda view: view["state"] == "running")
-    until(lambda: bool(tree.of_home(live.home.root)), "nothing runs")
-    monkeypatch.setattr(tree, "of_home", lambda home: [os.getpid()])
-    kills = tree.kill
+    until(lambda: bool(process_tree.of_home(live.home.root)), "nothing runs")
+    monkeypatch.setattr(process_tree, "of_home", lambda home: [os.getpid()])
+    kills = process_tree.kill
 
     def kill_others(pids: list[int], number: int = signal.SIGKILL) -> None:
         kills([pid for pid in pids if pid != os.getpid()], number)
 
-    monkeypatch.setattr(tree, "kill", kill_others)
-    monkeypatch.setattr(bringup, "PATIENCE_S", 3.0)
+    monkeypatch.setattr(process_tree, "kill", kill_others)
+    monkeypatch.setattr(local, "PATIENCE_S", 3.0)
     me = re.escape(f"process {os.getpid()} ({psutil.Process().name()}, running")
     with pytest.raises(DQError, match=f"cannot be ended: {me}"):
         shutdown.bring_down(live.home, force=True)
@@ -333,7 +334,7 @@ def test_up_mends_what_is_missing_and_says_so(live: Live) -> None:
     assert (again.returncode, "it goes on: dq down stops it" in again.stderr) == (0, True)
     live.dq("agent", "stop", "--now")  # in order: nobody starts it again by himself
     time.sleep(0.5)
-    assert bringup.running_agents(live.home) == {}
+    assert local_agents.running_agents(live.home) == {}
     mended = live.run("up", "--local", 3, "--detach")
     assert (mended.returncode, "started what was missing: agent local" in mended.stderr) == (
         0,
@@ -344,20 +345,20 @@ def test_up_mends_what_is_missing_and_says_so(live: Live) -> None:
 
 def test_up_refuses_another_cluster(live: Live) -> None:
     live.up(2)
-    before = bringup.running_agents(live.home)
+    before = local_agents.running_agents(live.home)
     other = live.run("up", "--local", 3, "--detach")
     assert other.returncode == 4
     assert "has the cluster local of 2 processors, not local of 3" in other.stderr
-    assert bringup.running_agents(live.home) == before
+    assert local_agents.running_agents(live.home) == before
 
 
 def test_a_killed_server_comes_back_with_up(live: Live) -> None:
     live.up(2)
-    agents = bringup.running_agents(live.home)
+    agents = local_agents.running_agents(live.home)
     live.kill_server()
     until(lambda: live.run("server", "status").returncode == 3, "the server is not missed")
     assert "started what was missing: the server" in live.run("up", "--detach").stderr
-    assert bringup.running_agents(live.home) == agents
+    assert local_agents.running_agents(live.home) == agents
 
 
 def serves_again(live: Live, killed: int) -> bool:
@@ -404,11 +405,11 @@ def test_an_agent_that_fails_at_once_is_not_started_without_end(live: Live) -> N
     live.up(1)
     log = live.home.log / "supervisor.err"
     for _ in range(4):
-        before = bringup.running_agents(live.home)["local"]["pid"]
+        before = local_agents.running_agents(live.home)["local"]["pid"]
         kill(int(before))
 
         def another(before: Any = before) -> bool:
-            found = bringup.running_agents(live.home)
+            found = local_agents.running_agents(live.home)
             return "local" in found and found["local"]["pid"] != before
 
         until(another, "no new agent")

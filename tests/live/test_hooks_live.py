@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from dq_client import beside
+from dq_client.deploy import sidecars
 from harness.live import Live
 
 pytestmark = pytest.mark.live
@@ -57,7 +57,7 @@ class Hooked:
 def hooked(live: Live, tmp_path: Path) -> Iterator[Hooked]:
     live.up(2)
     yield Hooked(live, tmp_path)
-    beside.stop(live.home, "hooks")
+    sidecars.stop(live.home, "hooks")
 
 
 def test_ends_of_jobs_are_told_once_with_the_whole_job(hooked: Hooked) -> None:
@@ -135,4 +135,4 @@ def test_they_end_with_the_cluster_and_a_wrong_file_starts_nothing(hooked: Hooke
     again = live.run("hooks", "run", hooked.file)
     assert again.returncode == 2 and "run already" in again.stderr
     live.dq("down")
-    assert beside.running(live.home, "hooks") is None
+    assert sidecars.running(live.home, "hooks") is None

@@ -13,7 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dq_client import bringup, keys
+from dq_client.base import keys
+from dq_client.deploy import local
+from dq_client.node import local_agents
 from harness.live import Live
 
 pytestmark = pytest.mark.live
@@ -77,18 +79,18 @@ def test_hosts_that_can_be_used_come_up_and_the_others_are_named(
     assert "--lost-after" in server.cmdline()
 
     # An agent that was killed is started again on its machine, with what it was given.
-    (agent,) = bringup.running_agents(type(by_ssh.home)(home)).values()
+    (agent,) = local_agents.running_agents(type(by_ssh.home)(home)).values()
     os.kill(int(agent["pid"]), signal.SIGKILL)
     deadline = time.monotonic() + 20
-    while bringup.running_agents(type(by_ssh.home)(home)) in ({}, {"beta": agent}):
+    while local_agents.running_agents(type(by_ssh.home)(home)) in ({}, {"beta": agent}):
         assert time.monotonic() < deadline, "no agent"
         time.sleep(0.05)
 
     by_ssh.dq("down")
     deadline = time.monotonic() + 5
-    while bringup.leftovers(type(by_ssh.home)(home)) and time.monotonic() < deadline:
+    while local.leftovers(type(by_ssh.home)(home)) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not bringup.leftovers(type(by_ssh.home)(home))
+    assert not local.leftovers(type(by_ssh.home)(home))
     assert not (home / "agents" / "beta" / "credentials").exists()
 
 
@@ -98,7 +100,7 @@ def test_without_any_host_nothing_is_left(by_ssh: Live, tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "other: no Python at /nowhere/python" in done.stderr
     assert "none of the 2 hosts can be used" in done.stderr
-    assert not bringup.leftovers(by_ssh.home)
+    assert not local.leftovers(by_ssh.home)
 
 
 def test_doctor_looks_and_starts_nothing(by_ssh: Live, tmp_path: Path) -> None:
@@ -108,7 +110,7 @@ def test_doctor_looks_and_starts_nothing(by_ssh: Live, tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     assert lines[0].startswith("ok  alpha: 1 processors, lo (127.0.0.1), MPICH")
     assert lines[1].startswith("NO  away: ssh fails")
-    assert not bringup.leftovers(by_ssh.home)
+    assert not local.leftovers(by_ssh.home)
 
 
 def test_an_agent_in_the_foreground(live: Live, tmp_path: Path) -> None:

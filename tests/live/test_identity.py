@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from dq_client import keys
-from dq_client import messages as m
-from dq_client.connection import Connection
-from dq_client.errors import UsageError
-from dq_client.home import Home, created_s
-from dq_server.live import backup, home_files, identity, journal_check, upkeep
-from dq_server.live.journal import Journal
+from dq_client.base import keys
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection
+from dq_client.base.errors import UsageError
+from dq_client.base.home import Home, created_s
+from dq_server.live.store import backup, home_files, identity, maintenance, verify_all
+from dq_server.live.store.journal import Journal
 
 JOURNAL = ("journal.sqlite", "journal.sqlite-wal", "journal.sqlite-shm", "journal.sqlite-last")
 
@@ -61,7 +61,7 @@ def test_a_journal_of_another_cluster_is_refused(home: Home, tmp_path: Path) -> 
         settle(home)
     assert other.cluster() in str(e.value) and home.cluster() in str(e.value)
     assert "dq restore FILE" in str(e.value) and "\n" not in str(e.value)
-    (problem,) = upkeep._check(home)["problems"]
+    (problem,) = maintenance._check(home)["problems"]
     assert problem == str(e.value)
     with pytest.raises(UsageError, match="another cluster"):  # nothing was written
         settle(home)
@@ -128,7 +128,7 @@ def test_a_mended_journal_keeps_the_name(home: Home, tmp_path: Path) -> None:
     target = tmp_path / "mended.sqlite"
     with closing(sqlite3.connect(home.journal)) as old, closing(sqlite3.connect(target)) as new:
         new.isolation_level = None
-        journal_check._copy(old, new, 0, 0)
+        verify_all._copy(old, new, 0, 0)
         found = new.execute("SELECT value FROM meta WHERE key = 'cluster'").fetchone()
     assert found == (home.cluster(),)
 

@@ -11,7 +11,7 @@ from dq_server.core.model.launching import Launching
 from dq_server.core.model.sizes import nearest_square
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.settings import configured
-from dq_server.live.job_nodes import KEPT_MIN, JobNodes
+from dq_server.live.agents.job_nodes import KEPT_MIN, JobNodes
 
 
 class Indexed:

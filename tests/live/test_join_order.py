@@ -8,13 +8,13 @@ from typing import Never
 
 import pytest
 
-from dq_client import codec, keys
-from dq_client import messages as m
-from dq_client.home import Home
+from dq_client.base import codec, keys
+from dq_client.base import messages as m
+from dq_client.base.home import Home
 from dq_server.live.access import Access, Principal
-from dq_server.live.join_order import PATIENCE_S
-from dq_server.live.journal import Journal, JournalError
+from dq_server.live.agents.join_order import PATIENCE_S
 from dq_server.live.server import Server
+from dq_server.live.store.journal import Journal, JournalError
 
 AGENT = Principal("agent")
 TICK_S = 0.25

@@ -13,22 +13,22 @@ from typing import Any
 import psutil
 import pytest
 
-from dq_client import codec, keys
-from dq_client import messages as m
-from dq_client.connection import Connection
-from dq_client.errors import Refused, UsageError
-from dq_client.home import Home
+from dq_client.base import codec, keys
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection
+from dq_client.base.errors import Refused, UsageError
+from dq_client.base.home import Home
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import StartJob
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import JobKind, JobSpec
 from dq_server.core.model.sizes import configuration, grids
-from dq_server.live import journal_file, seals, snapshot
 from dq_server.live.access import Access, Principal
-from dq_server.live.beginning import WAITS_FOR_AGENTS, resume
-from dq_server.live.journal import Journal, JournalError, Unrepresentable, event_as_json
-from dq_server.live.recovery import replay, restored
+from dq_server.live.orders.startup import WAITS_FOR_AGENTS, resume
 from dq_server.live.server import Server
+from dq_server.live.store import checksums, journal_file, snapshot
+from dq_server.live.store.journal import Journal, JournalError, Unrepresentable, event_as_json
+from dq_server.live.store.recovery import replay, restored
 from harness.live import Live
 from tests.live.serving import answer_of, submission
 
@@ -170,7 +170,9 @@ def test_an_older_journal_tells_no_rows_and_none_are_meant(life: Life) -> None:
     journal_file.seal(db)
     db.commit()
     mark = journal_file.last_event(db)
-    seals.Note(seals.note_of(life.home.journal), seals.Known(mark, mark)).close()
+    checksums.ChecksumFile(
+        checksums.note_of(life.home.journal), checksums.Known(mark, mark)
+    ).close()
     db.close()
     assert life.start().scheduler.job(job).wanted == configuration(2)
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from dq_client import storage
+from dq_client.base import storage
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import JobAccepted
-from dq_server.live import journal as journal_module
-from dq_server.live import seals
-from dq_server.live.journal import Journal, JournalError, event_as_json
+from dq_server.live.store import checksums
+from dq_server.live.store import journal as journal_module
+from dq_server.live.store.journal import Journal, JournalError, event_as_json
 
 
 @pytest.fixture
@@ -207,7 +207,7 @@ def test_a_batch_is_safe_though_the_note_of_it_cannot_be_written(
     def fails(*_: object, **__: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr(seals.Note, "committed", fails)
+    monkeypatch.setattr(checksums.ChecksumFile, "committed", fails)
     add(journal, JobAccepted(1))
     journal.commit()
     assert [entry.seq for entry in journal.entries()] == [1]

@@ -11,11 +11,11 @@ import pytest
 
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import JobAccepted
-from dq_server.live import journal as journal_module
-from dq_server.live import journal_check, seals, snapshot
-from dq_server.live.journal import Journal, JournalError, event_as_json, read_entries
-from dq_server.live.journal_file import SCHEMA, mark_as_patched
-from dq_server.live.recovery import recovered
+from dq_server.live.store import checksums, snapshot, verify_all
+from dq_server.live.store import journal as journal_module
+from dq_server.live.store.journal import Journal, JournalError, event_as_json, read_entries
+from dq_server.live.store.journal_file import SCHEMA, mark_as_patched
+from dq_server.live.store.recovery import recovered
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.journal import read_journal
 from tests.live.journal_lives import History, led_to
@@ -165,7 +165,7 @@ def test_old_events_and_records_are_dropped_once_snapshots_tell_the_state(
     assert [entry.seq for entry in history.journal.entries()] == list(range(first, last + 1))
     assert history.journal.archived(1) is None
     assert history.journal.archived(12) == b"{}"
-    assert journal_check.examine(path)["problems"] == []
+    assert verify_all.examine(path)["problems"] == []
     history.journal.close()
     state = snapshot.encode(history.scheduler, history.now)
     assert led_to(path)[0] == state, "the state and the checksums go on behind what was dropped"
@@ -187,7 +187,7 @@ def test_what_is_kept_of_an_ended_job_comes_back_as_it_was(tmp_path: Path) -> No
     event = ev.NodeLost("n01", "no heartbeat")
     made.append(1.0, event, event_as_json(event), [])
     made.archive(1, body)
-    made._db.execute("INSERT INTO ended VALUES (2, ?, ?)", (body, seals.of_ended(2, body)))
+    made._db.execute("INSERT INTO ended VALUES (2, ?, ?)", (body, checksums.of_ended(2, body)))
     made.commit()
     assert made.archived(1) == made.archived(2) == body
     (size,) = made._db.execute("SELECT length(body) FROM ended WHERE job = 1").fetchone()
@@ -202,19 +202,19 @@ def test_a_journal_that_is_closed_is_known_to_be_on_the_disk(tmp_path: Path) -> 
     event = ev.Tick()
     journal.append(1.0, event, event_as_json(event), [])
     journal.commit()
-    known = seals.read(seals.note_of(path))
+    known = checksums.read(checksums.note_of(path))
     assert known is not None and known.flushed.seq == 0
     journal.close()
-    known = seals.read(seals.note_of(path))
+    known = checksums.read(checksums.note_of(path))
     assert known is not None and known.flushed.seq == known.written.seq == 1
 
 
 def test_a_journal_whose_log_cannot_be_opened_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite"
     Journal(path).close()
-    seals.note_of(path).chmod(0o000)
-    seals.note_of(path).rename(tmp_path / "aside")
-    seals.note_of(path).mkdir()
+    checksums.note_of(path).chmod(0o000)
+    checksums.note_of(path).rename(tmp_path / "aside")
+    checksums.note_of(path).mkdir()
     with pytest.raises(JournalError, match="journal"):
         Journal(path)
 

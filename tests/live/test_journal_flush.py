@@ -13,7 +13,7 @@ from dq_server.core.model.actions import Action, AnswerRemap, JobAccepted
 from dq_server.core.model.jobs import Answer, Remap
 from dq_server.core.model.reasons import because
 from dq_server.core.model.sizes import configuration
-from dq_server.live.journal import Journal, event_as_json
+from dq_server.live.store.journal import Journal, event_as_json
 
 STAY = Answer(1, Remap.CONTINUE, 0, (), configuration(1), because("not_malleable", kind="rigid"))
 CONTINUES: list[Action] = [AnswerRemap(1, 1, STAY)]

@@ -1,4 +1,4 @@
-"""What `--json` prints, and the page's state, are what dq_client/views.py says, to the key."""
+"""What `--json` prints, and the page's state, are what dq_client/show/views.py says, to the key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args, get_origin
 import msgspec
 import pytest
 
-from dq_client import views
+from dq_client.show import views
 from harness.live import Live
 from tests.live.farming import __file__ as farm
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from dq_server.core.features.draining import Drains
 from dq_server.core.model.jobs import Job
 from dq_server.core.model.launching import Launching
-from dq_server.live.views import nodes_view
+from dq_server.live.views.tables import nodes_view
 from tests.live.talking import Talking, ended, held, refusal, running
 
 

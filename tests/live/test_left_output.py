@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from dq_client import messages as m
-from dq_client.agent import handover
-from dq_client.agent.handover import Handover, pieces
-from dq_client.home import Home
-from dq_client.hosts import kept_alive
-from dq_server.live.kept_output import KeptOutput
+from dq_client.base import messages as m
+from dq_client.base.home import Home
+from dq_client.deploy.ssh import kept_alive
+from dq_client.node.agent import handover
+from dq_client.node.agent.handover import Handover, pieces
+from dq_server.live.agents.kept_output import KeptOutput
 from harness.bench import until
 from harness.live import Live
 from tests.live.test_hosts_here import SSH

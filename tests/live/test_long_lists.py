@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from dq_client import messages as m
-from dq_client.connection import PAGE_ROWS
+from dq_client.base import messages as m
+from dq_client.base.connection import PAGE_ROWS
 from harness.live import Live
 from tests.live.talking import Talking
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from benchmarks import loss
-from dq_client.agent import tree
-from dq_client.cluster import local_cluster
-from dq_client.home import is_alive
+from dq_client.base import process_tree
+from dq_client.base.home import is_alive
+from dq_client.deploy.cluster import local_cluster
 from harness.bench import Bench, in_cluster, processes_of, two_nodes, until
 from harness.live import LAUNCHERS
 
@@ -62,7 +62,7 @@ def test_ranks_do_not_outlive_the_keeper_of_their_node(launcher: str) -> None:
         ranks = set(bench.runs()[job])
         others = [pid for pid in processes_of(bench, "n02") if pid not in ranks]
         assert others, "a keeper; under mpiexec a proxy, too"
-        tree.kill(others)
+        process_tree.kill(others)
         until(lambda: bench.idle() == 4, "the processors do not come back")
         return {"state": bench.states()[job], "alive": sum(is_alive(pid) for pid in ranks)}
 

@@ -14,13 +14,12 @@ from typing import Any
 
 import pytest
 
-from dq_client import bringup
-from dq_client import messages as m
-from dq_client.agent import tree
-from dq_client.cluster import local_cluster
-from dq_client.connection import Connection
-from dq_client.home import Home
-from dq_client.mpiexec import presence
+from dq_client.base import messages as m
+from dq_client.base import presence, process_tree
+from dq_client.base.connection import Connection
+from dq_client.base.home import Home
+from dq_client.deploy import local
+from dq_client.deploy.cluster import local_cluster
 from harness.bench import Bench, two_nodes, until
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi]
@@ -69,8 +68,10 @@ class Parting(Bench):
 
     def ranks(self) -> dict[str, int]:
         """Nodes' agents and how many ranks each sees as its own."""
-        owners = {name: tree.Owner(self.home.root, name) for name in self.cluster.agents()}
-        return {name: sum(map(is_rank, tree.of_agent(owner))) for name, owner in owners.items()}
+        owners = {name: process_tree.Owner(self.home.root, name) for name in self.cluster.agents()}
+        return {
+            name: sum(map(is_rank, process_tree.of_agent(owner))) for name, owner in owners.items()
+        }
 
 
 def is_rank(pid: int) -> bool:
@@ -78,7 +79,7 @@ def is_rank(pid: int) -> bool:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
-    # A forked rank's command line is one text (dq_client/ranks/process.py, show).
+    # A forked rank's command line is one text (dq_client/base/process.py, show).
     return PROGRAM.encode() in b" ".join(words[:2]).split(b" ")[1:2]
 
 
@@ -142,7 +143,7 @@ def test_agents_and_a_server_that_were_away_miss_nobody(bench: Parting) -> None:
     if bench.launcher == "mpiexec" or len(bench.cluster.agents()) == 1:
         until(lambda: sum(bench.ranks().values()) == 0, "ranks do not leave")
     # else they stay in MPI_Finalize: its barrier goes through the agents
-    bringup.start_server(bench.home, bench.options)
+    local.start_server(bench.home, bench.options)
     for name in bench.cluster.agents():
         bench.restart_agent(name)
     bench.connection.close()
@@ -167,7 +168,7 @@ def test_a_rank_lost_while_its_agent_was_away_is_missed_later(bench: Parting) ->
 
 MARKED = """
 import os, sys
-from dq_client.mpiexec.presence import Mark
+from dq_client.base.presence import Mark
 mark = Mark()
 """
 
@@ -186,7 +187,7 @@ def test_a_mark_whose_process_is_gone_is_a_lost_rank(
     tmp_path: Path, end: str, is_lost: bool
 ) -> None:
     """A forked child speaks for itself only."""
-    owner = tree.Owner(tmp_path, "n01")
+    owner = process_tree.Owner(tmp_path, "n01")
     env = {**owner.marks(), "DQ_JOB_ID": "7", "DQ_JOB_INSTANCE": "2", "PYTHONPATH": ROOT}
     process = subprocess.Popen([sys.executable, "-c", MARKED + end], env=env)
     process.wait()
@@ -195,8 +196,8 @@ def test_a_mark_whose_process_is_gone_is_a_lost_rank(
 
 
 def test_a_rank_that_is_there_is_not_lost(tmp_path: Path) -> None:
-    owner = tree.Owner(tmp_path, "n01")
-    mark = presence.Mark({**owner.marks(), "DQ_JOB_ID": "7", "DQ_JOB_INSTANCE": "2"})
+    owner = process_tree.Owner(tmp_path, "n01")
+    mark = presence.RankMark({**owner.marks(), "DQ_JOB_ID": "7", "DQ_JOB_INSTANCE": "2"})
     (path,) = presence.folder_of(Home(tmp_path), "n01").glob("7.2/*")
     assert presence.lost(path.parent) == []
     path.write_text("1")  # somebody else has the number since
@@ -206,5 +207,5 @@ def test_a_rank_that_is_there_is_not_lost(tmp_path: Path) -> None:
 
 
 def test_outside_of_dq_nothing_is_marked(tmp_path: Path) -> None:
-    presence.Mark({"DQ_HOME": str(tmp_path), "DQ_AGENT": "n01"})
+    presence.RankMark({"DQ_HOME": str(tmp_path), "DQ_AGENT": "n01"})
     assert not list(tmp_path.iterdir())

@@ -18,9 +18,9 @@ from typing import Any
 import psutil
 import pytest
 
-from dq_client import bringup
-from dq_client import messages as m
-from dq_client.connection import Connection
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection
+from dq_client.deploy import local
 from harness.bench import until
 from harness.commands import ROOT
 from harness.live import Job, Live
@@ -209,7 +209,7 @@ def test_no_process_is_left_of_any(cluster: Live) -> None:
 def ranks_of(cluster: Live) -> list[str]:
     """Command lines of the jobs' processes that this cluster still has."""
     lines = []
-    for pid in bringup.leftovers(cluster.home):
+    for pid in local.leftovers(cluster.home):
         with suppress(psutil.Error):
             lines.append(" ".join(psutil.Process(pid).cmdline()))
     return [text for text in lines if PROGRAM.name in text or UNEVEN.name in text]

@@ -13,8 +13,9 @@ from typing import Any
 import psutil
 import pytest
 
-from dq_client import bringup
-from dq_client import messages as m
+from dq_client.base import messages as m
+from dq_client.deploy import local
+from dq_client.node import local_agents
 from harness.bench import until
 from harness.commands import CommandLine
 from harness.live import ENDED
@@ -117,8 +118,8 @@ def test_what_cannot_leave_is_ended_at_the_deadline(ranks: OwnRanks) -> None:
 
 def test_a_protected_job_goes_on_elsewhere_from_its_partners_copies(ranks: OwnRanks) -> None:
     """Half of the newest copy is in the memory of the node whose agent goes."""
-    bringup.stop_agents(ranks.home, ["n01"])
-    bringup.start_agent(ranks.home, "n01", [m.NodeInfo("n01", 1, "n01")], leave_within_s=2.0)
+    local.stop_agents(ranks.home, ["n01"])
+    local.start_agent(ranks.home, "n01", [m.NodeInfo("n01", 1, "n01")], leave_within_s=2.0)
     until(lambda: states(ranks) == "up up up", "n01 does not come back")
     protect = m.Protect("partner", every_points=1)
     words = [sys.executable, PROTECTED, "--turns", 60]
@@ -126,7 +127,9 @@ def test_a_protected_job_goes_on_elsewhere_from_its_partners_copies(ranks: OwnRa
     until(lambda: ranks.view(job)["remap_points"] > 5, "the job does not begin")
     assert ranks.view(job)["nodes"] == ["n01", "n02"]
     psutil.Process(ranks.agent_pid("n01")).terminate()
-    until(lambda: "n01" not in bringup.running_agents(ranks.home), "the agent does not end", 10.0)
+    until(
+        lambda: "n01" not in local_agents.running_agents(ranks.home), "the agent does not end", 10.0
+    )
     until(lambda: ranks.view(job)["state"] in ENDED, "the job never ends")
     view = ranks.view(job)
     assert (view["state"], view["restarts"], states(ranks)) == ("done", 1, "left up up")
@@ -139,7 +142,7 @@ def test_a_protected_job_goes_on_elsewhere_from_its_partners_copies(ranks: OwnRa
 
 def test_without_a_server_an_agent_ends_on_which_nothing_runs(ranks: OwnRanks) -> None:
     ranks.kill_server()
-    assert bringup.stop_agents(ranks.home) == ["n01", "n02", "n03"]
+    assert local.stop_agents(ranks.home) == ["n01", "n02", "n03"]
     ranks.start_server()
     assert states(ranks) == "lost lost lost"
 

@@ -24,9 +24,9 @@ from dq_server.core.policies.grids import GridOptions
 from dq_server.core.policies.order_priority import PriorityConfig
 from dq_server.core.policies.resize_mebf import MebfOptions
 from dq_server.core.scheduler import Scheduler
-from dq_server.live import snapshot
-from dq_server.live.journal import Journal
-from dq_server.live.recovery import recovered, replay, restored
+from dq_server.live.store import snapshot
+from dq_server.live.store.journal import Journal
+from dq_server.live.store.recovery import recovered, replay, restored
 from dq_server.sim.journal import read_journal
 from dq_server.sim.journal import replay as handle_again
 

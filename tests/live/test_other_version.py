@@ -11,12 +11,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from dq_client import __version__, versions
-from dq_client import messages as m
-from dq_client.agent.agent import UNSENT, Agent, WrongServer
-from dq_client.agent.making import make_agent
-from dq_client.errors import UsageError
-from dq_client.home import Home
+from dq_client import __version__
+from dq_client.base import messages as m
+from dq_client.base import versions
+from dq_client.base.errors import UsageError
+from dq_client.base.home import Home
+from dq_client.node.agent.agent import UNSENT, Agent, WrongServer
+from dq_client.node.agent.build import make_agent
 from dq_server.live.access import Principal
 from harness.live import Live
 from tests.live.talking import Talking

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dq_client import codec
-from dq_client import messages as m
+from dq_client.base import codec
+from dq_client.base import messages as m
 from dq_server.core.features.spawning import Spawns
 from dq_server.core.model.jobs import Job, JobKind, JobState
 from dq_server.core.model.launching import Launching

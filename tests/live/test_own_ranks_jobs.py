@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from dq_client import bringup
-from dq_client.home import Home
+from dq_client.base.home import Home
+from dq_client.deploy import local
+from dq_client.node import local_agents
 from harness.bench import until
 from harness.live import Live
 
@@ -175,7 +176,7 @@ def test_a_spawn_that_cannot_be_granted_is_refused_with_the_reason(up: Live) -> 
 def test_a_hostile_rank_ends_its_own_job_only(
     up: Live, where: str, tmp_path: Path, script: Script
 ) -> None:
-    agent = bringup.running_agents(up.home)["local"]["pid"]
+    agent = local_agents.running_agents(up.home)["local"]["pid"]
     stop = tmp_path / "stop"
     neighbour = up.submit("-n", 2, "--kind", "rigid", "--", *script(NEIGHBOUR), stop)
     up.wait(neighbour, lambda j: j["state"] == "running")
@@ -183,7 +184,7 @@ def test_a_hostile_rank_ends_its_own_job_only(
     assert ended(up, job)[0] == "failed"
     reason = up.job(job)["reason"]
     assert "sent what its process manager does not understand" in reason, reason
-    assert bringup.running_agents(up.home)["local"]["pid"] == agent
+    assert local_agents.running_agents(up.home)["local"]["pid"] == agent
     assert up.job(neighbour)["state"] == "running"
     stop.touch()
     assert up.wait_end(neighbour)["state"] == "done"
@@ -201,10 +202,10 @@ def test_down_ends_what_a_killed_agent_has_left(live: Live, script: Script) -> N
     live.up(2)
     job = live.submit("-n", 2, "--kind", "rigid", "--", *script(STUBBORN))
     until(lambda: live.dq("logs", job).count("here") == 2, "they do not begin")
-    os.kill(int(bringup.running_agents(live.home)["local"]["pid"]), signal.SIGKILL)
+    os.kill(int(local_agents.running_agents(live.home)["local"]["pid"]), signal.SIGKILL)
     time.sleep(0.2)
     live.dq("down", "--force")
-    until(lambda: not bringup.leftovers(live.home), "processes are left", 5)
+    until(lambda: not local.leftovers(live.home), "processes are left", 5)
 
 
 # --- what can be reached from outside -------------------------------------------------------------
@@ -212,7 +213,7 @@ def test_down_ends_what_a_killed_agent_has_left(live: Live, script: Script) -> N
 
 def listeners(home: Home) -> list[str]:
     """Sockets on which processes of this home listen for connections."""
-    pids = {f"pid={pid}," for pid in bringup.leftovers(home)}
+    pids = {f"pid={pid}," for pid in local.leftovers(home)}
     words = ["ss", "-Hltnp"]
     lines = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
     return [line for line in lines if any(pid in line for pid in pids)]

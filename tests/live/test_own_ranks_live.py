@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dq_client import messages as m
-from dq_client.cluster import Cluster, local_cluster
+from dq_client.base import messages as m
+from dq_client.deploy.cluster import Cluster, local_cluster
 from harness.bench import two_nodes, until
 from harness.live import Live
 from tests.live.own_ranks import STAYING, OwnRanks, one_processor_nodes

@@ -12,11 +12,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dq_client import codec
-from dq_client import messages as m
-from dq_server.live import seals
+from dq_client.base import codec
+from dq_client.base import messages as m
 from dq_server.live.access import Principal
-from dq_server.live.pairing import TERM_OF_EPOCH
+from dq_server.live.standby.leader import TERM_OF_EPOCH
+from dq_server.live.store import checksums
 from tests.live.talking import Talking
 
 STANDBY = Principal("standby")
@@ -66,19 +66,19 @@ def test_a_ballot_cannot_end_the_count_of_epochs(
 def test_a_server_that_was_away_begins_again_above_what_agents_have_promised(
     talking: Talking,
 ) -> None:
-    talking.say("x", m.Ballot("x", ["n1"], 7 * seals.EPOCHS, 0))
-    assert begins_again(talking) == 7 * seals.EPOCHS + 1
+    talking.say("x", m.Ballot("x", ["n1"], 7 * checksums.EPOCHS, 0))
+    assert begins_again(talking) == 7 * checksums.EPOCHS + 1
 
 
 def test_nor_can_many_ballots_one_step_each() -> None:
     epoch = 1
     for _ in range(100_000):
-        after = seals.highest_plausible(epoch) + 1
+        after = checksums.highest_plausible(epoch) + 1
         if after <= epoch + 1:
             break
         epoch = after
     assert epoch <= m.EPOCH_MAX // 2 + 1
-    assert seals.highest_plausible(m.EPOCH_MAX) == m.EPOCH_MAX
+    assert checksums.highest_plausible(m.EPOCH_MAX) == m.EPOCH_MAX
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import get_args
 
 from dq_server.core.model import events as ev
 from dq_server.core.model.plain import decoded, plain
-from dq_server.live.snapshot import decode, encode
+from dq_server.live.store.snapshot import decode, encode
 from tests.core.pool_cluster import PoolCluster
 
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from dq_client import keys
-from dq_client import messages as m
+from dq_client.base import keys
+from dq_client.base import messages as m
 from harness.bench import Bench, processes_of, two_nodes, until
 from harness.live import LAUNCHERS, Live
 
@@ -69,7 +69,7 @@ class Protected(Bench):
         found = {}
         for node in ("n01", "n02"):
             for pid in processes_of(self, node):
-                # The command line of a forked rank is one text (dq_client/ranks/process.py, show).
+                # The command line of a forked rank is one text (dq_client/base/process.py, show).
                 line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
                 if any(word.endswith(program.encode()) for word in line.split(b" ")[:2]):
                     found[pid] = node

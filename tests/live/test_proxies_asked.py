@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dq_client import messages as m
-from dq_client.errors import DQError
+from dq_client.base import messages as m
+from dq_client.base.errors import DQError
 from tests.live.serving import Serving, submission
 
 

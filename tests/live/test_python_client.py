@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from dq_client import bringup
 from dq_client import client as dq
-from dq_client.errors import NotFound, Refused, Timeout, UsageError
-from dq_client.home import Home
+from dq_client.base.errors import NotFound, Refused, Timeout, UsageError
+from dq_client.base.home import Home
+from dq_client.deploy import local as bringup
 from harness.commands import ROOT
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dq_client import views
+from dq_client.show import views
 from harness.bench import until
 from harness.live import Live
 from tests.live.test_json_live import check

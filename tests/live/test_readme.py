@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dq_client import bringup
-from dq_client.home import Home
+from dq_client.base.home import Home
+from dq_client.deploy import local
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
@@ -36,7 +36,7 @@ def fresh_copy(tmp_path: Path) -> Iterator[Path]:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes((ROOT / name).read_bytes())
     yield tmp_path / "dq"
-    assert bringup.leftovers(Home(tmp_path / "home")) == []
+    assert local.leftovers(Home(tmp_path / "home")) == []
 
 
 def test_the_blocks_run_in_a_fresh_clone(fresh_copy: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from dq_client import bringup
+from dq_client.deploy import local
 from harness.live import LAUNCHERS, Job, Live
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi]
@@ -59,7 +59,7 @@ def settle_at(stop: Path, size: int, patience_s: float = 10.0) -> None:
 def state(cluster: Live) -> tuple[int, int]:
     """Open files of server and agent, and how many processes the cluster has beside the ranks."""
     files, others = 0, 0
-    for pid in bringup.leftovers(cluster.home):
+    for pid in local.leftovers(cluster.home):
         try:
             process = psutil.Process(pid)
             words = process.cmdline()

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from dq_client import codec, keys
-from dq_client import messages as m
-from dq_client.home import Home
+from dq_client.base import codec, keys
+from dq_client.base import messages as m
+from dq_client.base.home import Home
 from dq_server.live.access import Access, Principal
-from dq_server.live.journal import Journal
 from dq_server.live.server import Server
+from dq_server.live.store.journal import Journal
 
 TICK_S = 0.25
 

@@ -14,10 +14,10 @@ import pytest
 
 from dq_server.core.model import events as ev
 from dq_server.core.scheduler import Scheduler
-from dq_server.live import snapshot, snapshot_policy
-from dq_server.live.journal import Journal
-from dq_server.live.recovery import restored
-from dq_server.live.snapshot_policy import ForkedSnapshot, ForkedSnapshotError, SnapshotPolicy
+from dq_server.live.store import snapshot, snapshot_policy
+from dq_server.live.store.journal import Journal
+from dq_server.live.store.recovery import restored
+from dq_server.live.store.snapshot_policy import ForkedSnapshot, ForkedSnapshotError, SnapshotPolicy
 
 Kept = tuple[Journal, Scheduler, SnapshotPolicy]
 

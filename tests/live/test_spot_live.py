@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dq_client.agent.background import sees_all
+from dq_client.node.agent.background import sees_all
 from harness.bench import until
 from harness.live import Live
 

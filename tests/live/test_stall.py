@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from dq_server.core.model.jobs import JobState
-from dq_server.live.journal import Journal, JournalError
+from dq_server.live.store.journal import Journal, JournalError
 from tests.live.talking import Talking, ended, held, refusal, running
 
 FULL = "the disk is full"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from dq_client.agent import tree
+from dq_client.base import process_tree
 from harness.bench import until
 from harness.live import ENDED, Live
 
@@ -27,7 +27,11 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 
 def ranks_of(live: Live) -> list[psutil.Process]:
     """Of the job that runs."""
-    there = [psutil.Process(pid) for pid in tree.of_home(live.home.root) if psutil.pid_exists(pid)]
+    there = [
+        psutil.Process(pid)
+        for pid in process_tree.of_home(live.home.root)
+        if psutil.pid_exists(pid)
+    ]
     return [each for each in there if each.cmdline() == ["sleep", "600"]]
 
 
@@ -40,9 +44,9 @@ def test_a_job_whose_processes_are_stopped_can_be_ended(
     job = live.submit(*limit, *SLEEPING)
     until(lambda: len(ranks_of(live)) == 2, "no ranks")
     stopped = list({each.ppid() if keepers else each.pid for each in ranks_of(live)})
-    tree.kill(stopped, signal.SIGSTOP)
+    process_tree.kill(stopped, signal.SIGSTOP)
     if ends == "kill":
         live.dq("kill", job)
     view = live.wait(job, lambda view: view["state"] in ENDED)
     assert view["state"] == {"kill": "killed", "walltime": "failed"}[ends]
-    until(lambda: not any(map(tree.exists, stopped)), "what was stopped is still there")
+    until(lambda: not any(map(process_tree.exists, stopped)), "what was stopped is still there")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from dq_client.emulation import contained
+from dq_client.node.emulation import contained
 from harness.live import Live
 from tests.live.strangers import PROGRAM, PYTHON, Socket, Stranger, listeners
 

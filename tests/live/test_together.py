@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dq_client import bringup
-from dq_client.agent import tree
+from dq_client.base import process_tree
+from dq_client.deploy import local
 from harness.live import Live
 from harness.together import Together
 
@@ -24,7 +24,7 @@ def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Live]:
     made = Live(tmp_path / "home")
     yield made
     made.run("down", "--force")
-    tree.kill(bringup.leftovers(made.home))
+    process_tree.kill(local.leftovers(made.home))
 
 
 def test_nothing_is_lost_wrong_or_left(live: Live, tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from dq_client.following.follower import Asker, Follower
-from dq_client.following.model import Model
-from dq_client.top.app import Top
+from dq_client.show.feed.follower import Asker, Follower
+from dq_client.show.feed.model import Model
+from dq_client.show.top.app import Top
 from harness.live import Live
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi]

@@ -18,12 +18,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dq_client import bringup
-from dq_client.emulation import contained, governor
-from dq_client.home import Home
+from dq_client.base.home import Home
+from dq_client.deploy import local
+from dq_client.node.emulation import contained, governor
 
 ROOT = Path(__file__).parents[2]
-PROBE = "import msgspec, mpi4py, numpy, dq_client.emulation.cgroups as c; print(c.find())"
+PROBE = "import msgspec, mpi4py, numpy, dq_client.base.cgroups as c; print(c.find())"
 HIDE = [
     "unshare", "--user", "--map-root-user", "--mount",
     "sh", "-c", 'mount -t tmpfs -o ro none /sys/fs/cgroup && exec "$@"', "sh",
@@ -51,7 +51,7 @@ dq down
 KILLED = """
 dq up --cluster "$1" --fidelity "$2" --detach
 dq submit --sizes 3 -- python -c "
-from dq_client.emulation import job_processes
+from dq_client.node.emulation import job_processes
 job_processes.join('n1')
 open('$DQ_HOME/burning', 'w').close()
 while True:
@@ -91,7 +91,7 @@ def home() -> Iterator[Home]:
     found = Home(folder / "home")
     (folder / "three.toml").write_text(CLUSTER)
     yield found
-    left = bringup.leftovers(found)
+    left = local.leftovers(found)
     for pid in left:
         psutil.Process(pid).kill()
     shutil.rmtree(folder)
@@ -111,7 +111,7 @@ def leftovers(home: Home) -> dict[str, int]:
     """Counted from outside: processes, and what any contained cluster has anywhere."""
     tag = contained.tag_of(home)
     return {
-        "processes": len(bringup.leftovers(home)),
+        "processes": len(local.leftovers(home)),
         "in the kernel": int(tag in contained.tags()),
         "records": len(list(Path(tempfile.gettempdir()).glob(f"dq-emulation-*/{tag}.json"))),
         "governors": int(governor.folder_of(home).exists()),

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from dq_client import __version__, keys
-from dq_client.home import Home
+from dq_client import __version__
+from dq_client.base import keys
+from dq_client.base.home import Home
 from dq_server.core.model import events as ev
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.decisions import Start, Verdict
@@ -27,11 +28,11 @@ from dq_server.core.policies.resize_reshape import ReshapeResize
 from dq_server.core.policies.start_fcfs import FcfsStart
 from dq_server.core.scheduler import HANDLERS, Scheduler
 from dq_server.core.turn import Turn
-from dq_server.live import journal_file, seals
 from dq_server.live.access import Access
-from dq_server.live.journal import Journal, event_as_json
-from dq_server.live.recovery import OtherRules, recovered, replay
 from dq_server.live.server import Server
+from dq_server.live.store import checksums, journal_file
+from dq_server.live.store.journal import Journal, event_as_json
+from dq_server.live.store.recovery import OtherRules, recovered, replay
 from tests.live.journal_lives import History
 
 STATES = zipfile.ZipFile(Path(__file__).parent / "journals" / "0.1.0-states.zip")
@@ -145,7 +146,7 @@ def test_it_has_checksums_afterwards_and_says_which_version_wrote_what(home: Hom
     assert journal.meta("schema") == str(journal_file.SCHEMA)
     assert [version for _, version in journal.rules()] == ["0.1", __version__]
     assert [e.seq for e in journal.entries()] == list(range(1, journal._saved.seq + 1))
-    assert seals.note_of(journal.path).exists()
+    assert checksums.note_of(journal.path).exists()
     journal.close()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from tests.live.serving import Serving, submission
 
 

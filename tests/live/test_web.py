@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from dq_client import beside
+from dq_client.deploy import sidecars
 
 pytest.importorskip("uvicorn", reason="dq web needs the extra web")
 
@@ -96,7 +96,7 @@ def test_a_cluster_is_seen_and_nothing_more_can_be_done(cluster: Live) -> None:
     for path in ("/", "/api/state", "/metrics", "/api/events", "/static/page.js"):
         assert page.get(path, Accept="*/*")[0] == 401
     # It holds the key of a viewer: tests/live/test_access.py shows what that may not do.
-    assert beside.file_of(cluster.home, "web").stat().st_mode & 0o777 == 0o600
+    assert sidecars.file_of(cluster.home, "web").stat().st_mode & 0o777 == 0o600
     assert "token" not in (cluster.home.log / "web.err").read_text()
 
 
@@ -125,8 +125,8 @@ def test_it_goes_on_with_the_next_server_and_ends_with_the_cluster(cluster: Live
     cluster.dq("server", "start", "--detach")
     page.until(lambda s: s["status"]["up"] and s["status"]["epoch"] == 2 and len(s["nodes"]) == 4)
     cluster.dq("down")
-    assert beside.running(cluster.home, "web") is None
-    assert not beside.file_of(cluster.home, "web").exists()
+    assert sidecars.running(cluster.home, "web") is None
+    assert not sidecars.file_of(cluster.home, "web").exists()
     with pytest.raises(urllib.error.URLError):
         page.get("/")
 

@@ -19,9 +19,9 @@ import pytest
 
 uvicorn = pytest.importorskip("uvicorn", reason="dq web needs the extra web")
 
-from dq_client.following.model import Model  # noqa: E402
-from dq_client.web.gate import Gate  # noqa: E402
-from dq_client.web.site import Site  # noqa: E402
+from dq_client.show.feed.model import Model  # noqa: E402
+from dq_client.show.web.gate import Gate  # noqa: E402
+from dq_client.show.web.site import Site  # noqa: E402
 from tests.live.browsing import browser, until  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]

@@ -14,10 +14,10 @@ import zmq
 import zmq.auth
 from zmq.auth.thread import ThreadAuthenticator
 
-from dq_client import codec, keys
-from dq_client import messages as m
-from dq_client.errors import Refused
-from dq_server.live import access, guard
+from dq_client.base import codec, keys
+from dq_client.base import messages as m
+from dq_client.base.errors import Refused
+from dq_server.live import access, connection_limits
 from tests.live.serving import Serving, submission
 
 Guarded = tuple[ThreadAuthenticator, access.Access, zmq.Socket[bytes]]
@@ -234,7 +234,7 @@ def test_an_endless_message_is_cut_off(
 ) -> None:
     """MAXMSGSIZE is per frame: a message of ever more tiny frames never shows at the application.
     Ours cuts the connection, on the way if it takes long, and serves others."""
-    monkeypatch.setattr(guard, "SILENT_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr(connection_limits, "SILENT_BYTES_MAX", 1 << 20)
     honest = served.role("user")
     honest.call(m.StatusQuery())
     with Proxy(served.front.address, bytes_per_s) as proxy:
@@ -273,8 +273,8 @@ def test_a_slow_reader_does_not_fill_the_server(
     served: Serving, context: zmq.Context[zmq.Socket[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It asks for ever more large answers and reads none: they are dropped, not queued."""
-    monkeypatch.setattr(guard, "LARGE_BYTES", 1000)
-    monkeypatch.setattr(guard, "UNREAD_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr(connection_limits, "LARGE_BYTES", 1000)
+    monkeypatch.setattr(connection_limits, "UNREAD_BYTES_MAX", 1 << 20)
     big = m.Submit("big", "job", ["true", *["x" * 30_000] * 16], "/", hold=True)
     served.agent("a", "n1")
     served.role("user").call(big)

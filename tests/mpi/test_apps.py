@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dq_client.mpiexec.command import find_mpiexec
+from dq_client.node.mpiexec.command import find_mpiexec
 
 pytestmark = pytest.mark.mpi
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dq_client.mpiexec.command import find_mpiexec
+from dq_client.node.mpiexec.command import find_mpiexec
 
 PROGRAM = Path(__file__).parent / "programs" / "emulated_links.py"
 

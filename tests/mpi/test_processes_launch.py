@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from dq_client.launch import LaunchError, raise_open_file_limit
-from dq_client.mpiexec.command import Launch, check_placement, install_rsh, launch_command
-from dq_client.mpiexec.dq_rsh import spelled_in_letters, spelled_in_numbers
+from dq_client.base.dq_rsh import spelled_in_letters, spelled_in_numbers
+from dq_client.base.launch import LaunchError, raise_open_file_limit
+from dq_client.node.mpiexec.command import Launch, check_placement, install_rsh, launch_command
 
 PROXY = ['"/opt/a b/hydra_pmi_proxy"', "--control-port", "127.0.0.1:40123", "--proxy-id", "0"]
 
@@ -196,7 +196,7 @@ def test_launch_without_a_program_is_refused(tmp_path: Path) -> None:
 
 def test_open_file_limit_is_raised_never_lowered() -> None:
     code = (
-        "import resource; from dq_client.launch import raise_open_file_limit;"
+        "import resource; from dq_client.base.launch import raise_open_file_limit;"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(7)[1]));"
         "print(raise_open_file_limit(512), raise_open_file_limit(64),"
         "      resource.getrlimit(resource.RLIMIT_NOFILE)[0])"

@@ -8,9 +8,9 @@ from typing import Never
 
 import pytest
 
-from dq_client import mpi_probe
-from dq_client.launch import LaunchError
-from dq_client.mpi_probe import NO_MPIEXEC_JOBS, PROBES, can_resize, probe_mpi
+from dq_client.base.launch import LaunchError
+from dq_client.node import mpi_probe
+from dq_client.node.mpi_probe import NO_MPIEXEC_JOBS, PROBES, can_resize, probe_mpi
 
 
 def fake_mpiexec(folder: Path, script: str) -> str:

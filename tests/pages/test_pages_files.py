@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dq_client.cluster import read_cluster
-from dq_client.hooks import config as hooks
+from dq_client.deploy.cluster import read_cluster
+from dq_client.show.hooks import config as hooks
 from dq_server.live.configuration import read_config
 from harness.c_programs import Workshop, no_libdq, no_scalapack
 from harness.commands import ROOT

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dq_client import bringup
+from dq_client.deploy import local
 from harness.c_programs import no_fortran, no_libdq, no_scalapack
 from harness.live import Live
 from harness.pages import Block, blocks
@@ -54,7 +54,7 @@ def test_the_commands_of_a_page_run(
         cwd=tmp_path, env=live.env, capture_output=True, text=True, timeout=400, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    if bringup.leftovers(live.home):
+    if local.leftovers(live.home):
         rows = json.loads(live.dq("jobs", "--all", "--json"))["jobs"]
         failed = [
             (row["id"], row["name"], row["reason"]) for row in rows if row["state"] == "failed"

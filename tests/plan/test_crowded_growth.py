@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from resize_lib import resize
 from resize_lib.processes import SpawnError
 from resize_lib.resize import CROWDED_WAIT_S, Step, advise

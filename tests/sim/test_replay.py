@@ -20,7 +20,7 @@ from dq_server.core.model.protection import Protection
 from dq_server.core.model.sizes import configurations
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.settings import configured
-from dq_server.live.journal import Journal, event_as_json
+from dq_server.live.store.journal import Journal, event_as_json
 from dq_server.sim.cli import sim
 from dq_server.sim.journal import plain_actions, read_journal
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dq_client import bringup
+from dq_client.deploy import local
 from tests.slurm.minislurm import MiniSlurm
 from tests.slurm.on_slurm import OnSlurm
 
@@ -35,7 +35,7 @@ def test_nothing_on_a_node_escapes_its_holder(on_slurm: OnSlurm, slurm: MiniSlur
     job = on_slurm.submit(*words, "tests.live.growing", "--iterations", 1000)
     on_slurm.wait(job, lambda j: j["remap_points"] > 2)
     server = psutil.Process(on_slurm.home.server()["pid"])
-    ours = set(bringup.leftovers(on_slurm.home)) - {server.pid}
+    ours = set(local.leftovers(on_slurm.home)) - {server.pid}
     ours -= {child.pid for child in server.children(recursive=True)}
     members = {pid: holder_of(pid) for pid in ours if psutil.pid_exists(pid)}
     holders = set(on_slurm.holders())

@@ -62,7 +62,7 @@ class JobSpec:
     `needs`: memory, GPUs and features of the nodes, for each processor (model/placing.py).
     `other_grids`: of sizes that may be viewed in several ways those beside the one among
     `configurations`, in the order in which they are to be tried (policies/grids.py).
-    `output`, `error`: patterns of the files for what the ranks write (live/output_paths.py); empty:
+    `output`, `error`: patterns of the files for what the ranks write (live/agents/output_paths.py); empty:
     files in the job's folder. `retry`: how often a failed job is started again from its beginning.
     `element`: of an array, whose environment the array keeps; None: it stands alone.
     `workers`: how the processes of a worker job are ended; None: it is of another kind.

@@ -20,17 +20,17 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
 from dq_server.live.engines.port import (
-    Ended,
     Engine,
+    EngineRefusal,
     Has,
     News,
     Pending,
-    Phase,
     Refusal,
-    Refused,
     Started,
+    TicketEnd,
+    TicketPhase,
     Unclear,
-    Wanted,
+    WantedTicket,
 )
 from dq_server.live.rate_limited_log import RateLimitedLog
 
@@ -57,7 +57,7 @@ class Driver:
     _ends_s: dict[int, float | None] = field(default_factory=dict)  # of those said to have started
     _ending_s: dict[int, float] = field(default_factory=dict)  # keys -> when it was told to end
 
-    def round(self, wanted: Mapping[int, Wanted]) -> list[News]:
+    def round(self, wanted: Mapping[int, WantedTicket]) -> list[News]:
         """Compare once, mend, and say what is new. Never raises for what the engine does."""
         if self._old is None:
             self._old, self._begun_s = set(wanted), self.clock()
@@ -73,13 +73,13 @@ class Driver:
         for has in found:
             by_ticket.setdefault(has.ticket, []).append(has)
         for ticket, there in by_ticket.items():
-            alive = [has for has in there if has.phase is not Phase.ENDED]
+            alive = [has for has in there if has.phase is not TicketPhase.ENDED]
             kept = _the_one(alive, wanted.get(ticket))
             end += [has.key for has in alive if has is not kept]
         missing = []
         for ticket, want in wanted.items():
             there = by_ticket.get(ticket, [])
-            alive = [has for has in there if has.phase is not Phase.ENDED]
+            alive = [has for has in there if has.phase is not TicketPhase.ENDED]
             one = _the_one(alive, want)
             if one is None:
                 over = max(there, key=lambda has: has.key, default=None)
@@ -87,14 +87,14 @@ class Driver:
                     missing.append(ticket)
                 elif not alive and (over is not None or not self._may_come(ticket)):
                     news.append(self._over(ticket, want, over))
-            elif one.phase is Phase.PENDING:
+            elif one.phase is TicketPhase.PENDING:
                 news += filter(None, [self._pending(ticket, one.why)])
             else:
                 news += self._started(one)
         self._end(end)
         return news + self._ask(missing, wanted)
 
-    def _forget(self, wanted: Mapping[int, Wanted]) -> None:
+    def _forget(self, wanted: Mapping[int, WantedTicket]) -> None:
         for known in (self._asked_s, self._unclear, self._told, self._ends_s):
             for ticket in [t for t in known if t not in wanted]:
                 del known[ticket]
@@ -122,11 +122,11 @@ class Driver:
         asked_s = self._asked_s.get(ticket)
         return asked_s is not None and self.clock() - asked_s < SHOWS_S
 
-    def _over(self, ticket: int, want: Wanted, last: Has | None) -> News:
+    def _over(self, ticket: int, want: WantedTicket, last: Has | None) -> News:
         why = last.why if last is not None else "the engine does not know it any more"
         said = "" if want.given else self.engine.words(ticket)
         why = f"{why}; it said: {said}" if said else why
-        return Refused(ticket, why) if want.asked else Ended(ticket, why)
+        return EngineRefusal(ticket, why) if want.asked else TicketEnd(ticket, why)
 
     def _end(self, keys: list[int]) -> None:
         now = self.clock()
@@ -141,7 +141,7 @@ class Driver:
         else:
             self._ending_s |= dict.fromkeys(due, now)
 
-    def _ask(self, tickets: list[int], wanted: Mapping[int, Wanted]) -> list[News]:
+    def _ask(self, tickets: list[int], wanted: Mapping[int, WantedTicket]) -> list[News]:
         """Ask for what the engine has nothing of."""
         news: list[News] = []
         silent = ""
@@ -152,15 +152,15 @@ class Driver:
             if ticket in self._asked_s:
                 if now - self._asked_s[ticket] >= SHOWS_S:
                     why = self._unclear.get(ticket, "the engine has taken it in and has lost it")
-                    news.append(Refused(ticket, why))
+                    news.append(EngineRefusal(ticket, why))
                 continue
             if silent:  # it would keep the others waiting for as long
-                news.append(Refused(ticket, silent))
+                news.append(EngineRefusal(ticket, silent))
                 continue
             try:
                 self.engine.ask(ticket, wanted[ticket].processors)
             except Refusal as e:
-                news.append(Refused(ticket, str(e)))
+                news.append(EngineRefusal(ticket, str(e)))
             except Unclear as e:
                 silent = self._unclear[ticket] = str(e)
                 self._asked_s[ticket] = self.clock()
@@ -170,14 +170,14 @@ class Driver:
         return news
 
 
-def _the_one(alive: list[Has], want: Wanted | None) -> Has | None:
+def _the_one(alive: list[Has], want: WantedTicket | None) -> Has | None:
     """Which of them is the ticket's node, if it is wanted; all others are too much."""
     if want is None or want.given or not alive:
         return None
 
     def rank(has: Has) -> tuple[bool, bool, int]:
         mine = bool(want.node) and (want.node == has.place or want.node.startswith(f"{has.place}-"))
-        return not mine, has.phase is not Phase.RUNNING, has.key
+        return not mine, has.phase is not TicketPhase.RUNNING, has.key
 
     return min(alive, key=rank)
 
@@ -187,7 +187,7 @@ class Thread:
 
     def __init__(self, engine: Engine) -> None:
         self._driver, self._engine = Driver(engine), engine
-        self._wanted: dict[int, Wanted] | None = None  # None: the server has not said yet
+        self._wanted: dict[int, WantedTicket] | None = None  # None: the server has not said yet
         self._changed = threading.Event()
         self._stopping = False
         self._news: SimpleQueue[News] = SimpleQueue()
@@ -198,7 +198,7 @@ class Thread:
         """Begin with the rounds."""
         self._thread.start()
 
-    def want(self, wanted: dict[int, Wanted]) -> None:
+    def want(self, wanted: dict[int, WantedTicket]) -> None:
         """The tickets, as of now."""
         if wanted != self._wanted:
             self._wanted = wanted

@@ -9,14 +9,21 @@ from __future__ import annotations
 
 import logging
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from dq_server.core.model import events as ev
 from dq_server.core.model.errors import InvalidTransition, SchedulerError
 from dq_server.core.model.pool import ON_THE_WAY, Pool, TicketState
 from dq_server.core.model.state import State
-from dq_server.live.desk import Desk
+from dq_server.live.context import Desk
 from dq_server.live.engines.driver import Thread
-from dq_server.live.engines.port import Ended, News, Pending, Refused, Started, Wanted
+from dq_server.live.engines.port import (
+    EngineRefusal,
+    News,
+    Pending,
+    Started,
+    TicketEnd,
+    WantedTicket,
+)
 
 log = logging.getLogger("dq.server")
 
@@ -56,12 +63,12 @@ class EngineLink:
         self._thread.stop()
 
 
-def tickets(state: State) -> dict[int, Wanted]:
+def tickets(state: State) -> dict[int, WantedTicket]:
     """All tickets of the state, as the driver wants them."""
     if Pool.known(state) is None:
         return {}
     return {
-        number: Wanted(
+        number: WantedTicket(
             processors=ticket.shape.processors,
             asked=ticket.state is TicketState.ASKED,
             given=ticket.state is TicketState.LEFT,
@@ -79,10 +86,10 @@ def event_of(news: News, now: float) -> ev.Event:
             return ev.TicketStarted(news.ticket, "", until_s)
         case Pending():
             return ev.TicketPending(news.ticket, news.why)
-        case Refused():
+        case EngineRefusal():
             log.warning("ticket %d is refused: %s", news.ticket, news.why)
             return ev.TicketRefused(news.ticket, news.why)
-        case Ended():
+        case TicketEnd():
             log.info("ticket %d has ended: %s", news.ticket, news.why)
             return ev.TicketEnded(news.ticket, news.why)
 

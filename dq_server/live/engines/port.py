@@ -20,7 +20,7 @@ class Unclear(Exception):
     """The engine has not answered: what it was asked may have been done, or be done later."""
 
 
-class Phase(StrEnum):
+class TicketPhase(StrEnum):
     """How far a node is."""
 
     PENDING = "pending"  # asked for, not granted
@@ -40,7 +40,7 @@ class Has:
 
     ticket: int
     key: int
-    phase: Phase
+    phase: TicketPhase
     why: str
     place: str = ""
     left_s: float | None = None
@@ -66,7 +66,7 @@ class Engine(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedTicket:
     """A ticket of the state, as the driver is told of it.
 
     asked  it is not granted yet
@@ -96,7 +96,7 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class EngineRefusal:
     """It will not come."""
 
     ticket: int
@@ -104,11 +104,11 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class TicketEnd:
     """There is nothing under this ticket any more."""
 
     ticket: int
     why: str
 
 
-News = Started | Pending | Refused | Ended
+News = Started | Pending | EngineRefusal | TicketEnd

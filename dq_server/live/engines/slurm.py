@@ -6,23 +6,23 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from dq_client.errors import DQError
-from dq_client.home import Home
-from dq_client.ranks import opened
-from dq_client.slurm import commands
-from dq_client.slurm.commands import Place, SlurmAway
-from dq_client.slurm.script import Ask, output, script, submission
-from dq_client.slurm.settings import Noted
-from dq_server.live.engines.port import Has, Phase, Refusal, Unclear
+from dq_client.base import opened
+from dq_client.base.errors import DQError
+from dq_client.base.home import Home
+from dq_client.deploy.slurm import commands
+from dq_client.deploy.slurm.commands import SlurmAway, SlurmJobState
+from dq_client.deploy.slurm.script import HolderRequest, output, script, submission
+from dq_client.deploy.slurm_settings import SlurmRecord
+from dq_server.live.engines.port import Has, Refusal, TicketPhase, Unclear
 
 LAST_BYTES = 4096
 WORDS_MAX = 300
 # Slurm kills what is left after this, unless the partition says something else (KillWait).
 GRACE_S = 30.0
 PHASE = {
-    Place.PENDING: Phase.PENDING,
-    Place.RUNNING: Phase.RUNNING,
-    Place.ENDED: Phase.ENDED,
+    SlurmJobState.PENDING: TicketPhase.PENDING,
+    SlurmJobState.RUNNING: TicketPhase.RUNNING,
+    SlurmJobState.ENDED: TicketPhase.ENDED,
 }
 
 
@@ -32,7 +32,7 @@ class SlurmEngine:
     period_s = 1.0
     idle_period_s = 5.0
 
-    def __init__(self, home: Home, noted: Noted, python: str) -> None:
+    def __init__(self, home: Home, noted: SlurmRecord, python: str) -> None:
         self._home, self._noted = home, noted
         self._python = noted.slurm.python or python
         self._within_s = noted.slurm.answer_within_s
@@ -41,7 +41,7 @@ class SlurmEngine:
     def ask(self, ticket: int, processors: int) -> None:
         """See Engine."""
         noted = self._noted
-        ask = Ask(
+        ask = HolderRequest(
             cluster=noted.cluster,
             ticket=ticket,
             processors=processors,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from dq_server.core.model.errors import SchedulerError, UnknownJob, UnknownNode, UnknownReservation
 from dq_server.live.access import Principal
-from dq_server.live.desk import Desk
+from dq_server.live.context import Desk
 
 # Imported for their handlers.
 from dq_server.live.requests import (  # noqa: F401
@@ -24,7 +24,7 @@ from dq_server.live.requests.call import (
     handles,
     other_protocol,
 )
-from dq_server.live.stall import Stalled
+from dq_server.live.store.read_only import Stalled
 
 __all__ = ["TABLE", "answer"]
 

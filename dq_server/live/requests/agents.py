@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import logging
 
-from dq_client import codec, versions
-from dq_client import messages as m
-from dq_client.messages.base import AGENT
+from dq_client.base import codec, versions
+from dq_client.base import messages as m
+from dq_client.base.messages.base import AGENT
 from dq_server.core.model import events as ev
 from dq_server.core.model.jobs import ENDED, Job, JobState
 from dq_server.core.model.worlds import Worlds
 from dq_server.live.access import Principal
-from dq_server.live.agents import AgentLink
-from dq_server.live.beginning import resume
-from dq_server.live.desk import Desk
+from dq_server.live.agents.registry import AgentLink
+from dq_server.live.context import Desk
 from dq_server.live.engines.link import admit
-from dq_server.live.job_ranks import (
+from dq_server.live.orders.dispatch import copies_environment
+from dq_server.live.orders.job_ranks import (
     ended_after_all,
     has_part,
     leaving,
@@ -29,9 +29,9 @@ from dq_server.live.job_ranks import (
     spawn_world,
     world_is_over,
 )
-from dq_server.live.orders import copies_environment
+from dq_server.live.orders.reconciliation import join_new, reconcile
+from dq_server.live.orders.startup import resume
 from dq_server.live.rate_limited_log import RateLimitedLog
-from dq_server.live.reconciliation import join_new, reconcile
 from dq_server.live.requests.call import VERSION, Call, handles
 
 log = logging.getLogger("dq.server")

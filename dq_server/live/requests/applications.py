@@ -5,16 +5,16 @@ Which job speaks is known from its key (access.py), never from what the message 
 
 from __future__ import annotations
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from dq_server.core.features.dynamic_requests import answer_of
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRemap, AnswerRequest
 from dq_server.core.model.errors import InvalidTransition
 from dq_server.live import translate
 from dq_server.live.access import Principal
-from dq_server.live.desk import Desk
+from dq_server.live.context import Desk
+from dq_server.live.orders.welcome import welcome_to
 from dq_server.live.requests.call import Call, handles, other_protocol
-from dq_server.live.welcome import welcome_to
 
 
 @handles(m.JobHello)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import JobAccepted
 from dq_server.core.model.jobs import JobState
 from dq_server.core.model.launching import Launching
 from dq_server.live import translate
-from dq_server.live.desk import Desk
-from dq_server.live.orders import told
+from dq_server.live.context import Desk
+from dq_server.live.orders.dispatch import told
 from dq_server.live.requests.call import Call, handles
 from dq_server.live.requests.users import with_app_name
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from dq_client import __version__
-from dq_client import messages as m
+from dq_client.base import messages as m
 from dq_server.live.access import Principal
-from dq_server.live.desk import Desk
+from dq_server.live.context import Desk
 
 VERSION = __version__
 

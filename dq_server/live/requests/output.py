@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from dq_server.core.model.errors import UnknownJob
 from dq_server.core.model.ran_on import ran_on
-from dq_server.live.desk import Desk, LogQuery
+from dq_server.live.context import Desk, LogQuery
 from dq_server.live.requests.call import Call, handles
 
 

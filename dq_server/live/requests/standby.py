@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dq_client import messages as m
-from dq_server.live.desk import Desk
+from dq_client.base import messages as m
+from dq_server.live.context import Desk
 from dq_server.live.requests.call import Call, handles
 
 

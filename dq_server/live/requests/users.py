@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from dq_server.core.features.dependencies import WAYS
 from dq_server.core.features.history import HistoryOptions
 from dq_server.core.model import events as ev
@@ -15,15 +15,16 @@ from dq_server.core.model.environment import EnvironmentOptions
 from dq_server.core.model.errors import UnknownJob
 from dq_server.core.model.events import AdvanceReservation, MaintenanceWindow
 from dq_server.core.model.pool import PoolOptions, possible
-from dq_server.live import translate, views
-from dq_server.live.array_view import array_view, why_array
+from dq_server.live import translate
 from dq_server.live.configuration import launching_words
-from dq_server.live.desk import Desk
-from dq_server.live.pool_view import pool_view
-from dq_server.live.quota_view import quotas_view
+from dq_server.live.context import Desk
 from dq_server.live.requests.call import VERSION, Call, handles
 from dq_server.live.requests.output import archived
-from dq_server.live.why import why
+from dq_server.live.requests.why import why
+from dq_server.live.views import tables
+from dq_server.live.views.arrays import array_view, why_array
+from dq_server.live.views.pool import pool_view
+from dq_server.live.views.quotas import quotas_view
 
 
 @handles(m.Submit)
@@ -78,14 +79,14 @@ def job_query(desk: Desk, call: Call[m.JobQuery]) -> m.ReplyBody:
         job = desk.job(call.body.job)
     except UnknownJob as unknown:
         return m.Data(archived(desk, call.body.job, unknown)["job"])
-    return m.Data(views.job_view(job, desk.state))
+    return m.Data(tables.job_view(job, desk.state))
 
 
 @handles(m.JobsQuery)
 def jobs_query(desk: Desk, call: Call[m.JobsQuery]) -> m.ReplyBody:
     """Jobs, a page of them or all."""
     body = call.body
-    rows = views.jobs_view(
+    rows = tables.jobs_view(
         desk.state, active_only=body.active_only, after=body.after, at_most=body.at_most
     )
     return _page(rows, body.at_most, "id")
@@ -95,7 +96,7 @@ def jobs_query(desk: Desk, call: Call[m.JobsQuery]) -> m.ReplyBody:
 def nodes_query(desk: Desk, call: Call[m.NodesQuery]) -> m.ReplyBody:
     """Nodes, a page of them or all."""
     body = call.body
-    rows = views.nodes_view(desk.state, desk.places, after=body.after, at_most=body.at_most)
+    rows = tables.nodes_view(desk.state, desk.places, after=body.after, at_most=body.at_most)
     return _page(rows, body.at_most, "name")
 
 
@@ -111,7 +112,7 @@ def drain_node(desk: Desk, call: Call[m.DrainNode]) -> m.ReplyBody:
     desk.apply(
         ev.DrainRequested(body.node, body.within_s, body.reason, desk.user, leaves=body.remove)
     )
-    return m.Data(views.node_view(desk.state, desk.places, body.node))
+    return m.Data(tables.node_view(desk.state, desk.places, body.node))
 
 
 @handles(m.PoolQuery)
@@ -132,7 +133,7 @@ def quotas_query(desk: Desk, call: Call[m.QuotasQuery]) -> m.ReplyBody:  # noqa:
 def resume_node(desk: Desk, call: Call[m.ResumeNode]) -> m.ReplyBody:
     """Let jobs run on a node again."""
     desk.apply(ev.ResumeRequested(call.body.node))
-    return m.Data(views.node_view(desk.state, desk.places, call.body.node))
+    return m.Data(tables.node_view(desk.state, desk.places, call.body.node))
 
 
 @handles(m.WhyQuery)
@@ -177,7 +178,7 @@ def status_query(desk: Desk, call: Call[m.StatusQuery]) -> m.ReplyBody:  # noqa:
             "paused": state.paused,
             "stalled": desk.stall.text,
             "standby": desk.pairing.view(),
-            "jobs": views.counts(state),
+            "jobs": tables.counts(state),
         }
     )
 
@@ -185,7 +186,7 @@ def status_query(desk: Desk, call: Call[m.StatusQuery]) -> m.ReplyBody:  # noqa:
 @handles(m.TimelineQuery)
 def timeline_query(desk: Desk, call: Call[m.TimelineQuery]) -> m.ReplyBody:  # noqa: ARG001
     """Sizes over time."""
-    return m.Data(views.timeline_view(desk.state, desk.now()))
+    return m.Data(tables.timeline_view(desk.state, desk.now()))
 
 
 @handles(m.Since)
@@ -273,7 +274,7 @@ def unreserve(desk: Desk, call: Call[m.CancelReservation]) -> m.ReplyBody:
 @handles(m.ReservationsQuery)
 def reservations_query(desk: Desk, call: Call[m.ReservationsQuery]) -> m.ReplyBody:  # noqa: ARG001
     """All advance reservations."""
-    return m.Data(views.reservations_view(desk.state))
+    return m.Data(tables.reservations_view(desk.state))
 
 
 @handles(m.PlanMaintenance)
@@ -304,7 +305,7 @@ def cancel_maintenance(desk: Desk, call: Call[m.CancelMaintenance]) -> m.ReplyBo
 @handles(m.MaintenanceQuery)
 def maintenance_query(desk: Desk, call: Call[m.MaintenanceQuery]) -> m.ReplyBody:  # noqa: ARG001
     """All maintenance windows."""
-    return m.Data(views.maintenance_view(desk.state))
+    return m.Data(tables.maintenance_view(desk.state))
 
 
 @handles(m.Stop)

@@ -29,7 +29,7 @@ import struct
 import time
 from collections.abc import Sequence
 
-from dq_client.launch import INTERFACE_VARIABLE, PORTS_VARIABLE
+from dq_client.base.launch import INTERFACE_VARIABLE, PORTS_VARIABLE
 from resize_lib.processes.hydra import pmi
 from resize_lib.processes.interface import SpawnError
 

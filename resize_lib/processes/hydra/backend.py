@@ -22,7 +22,7 @@ from typing import NoReturn, cast
 
 from mpi4py import MPI
 
-from dq_client.mpiexec.dq_rsh import REFUSED_VARIABLE
+from dq_client.base.dq_rsh import REFUSED_VARIABLE
 from resize_lib.processes.command import check_command, program_command, start_folder
 from resize_lib.processes.departure import (
     RankExit,

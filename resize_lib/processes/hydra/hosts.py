@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 
-from dq_client.mpiexec.dq_rsh import SOCKET_VARIABLE, spelled_in_numbers
+from dq_client.base.dq_rsh import SOCKET_VARIABLE, spelled_in_numbers
 
 
 def grouped(hosts: Sequence[str]) -> list[str]:

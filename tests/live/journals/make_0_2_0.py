@@ -21,8 +21,8 @@ from dq_server.core.model.errors import SchedulerError
 from dq_server.core.model.events import Configured, Event
 from dq_server.core.model.state import State
 from dq_server.core.scheduler import Scheduler
-from dq_server.live import snapshot
-from dq_server.live.journal import Journal, event_as_json
+from dq_server.live.store import snapshot
+from dq_server.live.store.journal import Journal, event_as_json
 from tests.core.drawn_life import Life
 from tests.core.recording import Recorder
 

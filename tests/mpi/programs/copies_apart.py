@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from mpi4py import MPI
 
-from dq_client.private import make_private
+from dq_client.base.private import make_private
 from resize_lib.descriptors import Block1D, ProcessGrid
 from resize_lib.protection import generations, in_place
 from resize_lib.protection.generations import Copy

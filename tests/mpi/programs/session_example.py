@@ -10,7 +10,7 @@ import sys
 from functools import partial
 
 import resize_lib
-from dq_client import messages as m
+from dq_client.base import messages as m
 from resize_lib import resize
 from tests.mpi.programs.session_script import Script, ScriptedLink, random_moves
 

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from dq_client import messages as m
-from dq_client.home import Home
+from dq_client.base import messages as m
+from dq_client.base.home import Home
 from resize_lib.server_link import ServerLink
 from tests.mpi.programs.session_data import Everything
 

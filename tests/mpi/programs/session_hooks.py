@@ -15,7 +15,7 @@ import time
 from mpi4py import MPI
 
 import resize_lib
-from dq_client import messages as m
+from dq_client.base import messages as m
 from resize_lib import resize
 from tests.mpi.programs.session_script import Script, ScriptedLink, random_moves, scripted
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import resize_lib
-from dq_client import messages as m
+from dq_client.base import messages as m
 from resize_lib import resize
 from tests.mpi.programs.session_script import Script, ScriptedLink, random_moves
 

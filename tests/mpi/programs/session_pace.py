@@ -13,7 +13,7 @@ import time
 from typing import Any
 
 import resize_lib
-from dq_client import messages as m
+from dq_client.base import messages as m
 from tests.mpi.programs.session_script import Script, ScriptedLink
 
 REPORTS: list[tuple[str, int, float, float]] = []

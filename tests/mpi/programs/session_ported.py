@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import partial
 
 import resize_lib
-from dq_client import messages as m
+from dq_client.base import messages as m
 from resize_lib import resize
 from tests.mpi.programs.session_script import Script, ScriptedLink
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dq_client import messages as m
+from dq_client.base import messages as m
 from resize_lib.server_link import ServerLink
 
 if TYPE_CHECKING:

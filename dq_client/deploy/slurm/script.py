@@ -1,0 +1,97 @@
+"""The batch script of a holder.
+
+Where the processes have to be. Under proctrack/cgroup everything that a *step* leaves behind dies
+with it, so the agent and its ranks belong to the batch script. When Slurm preempts the job, it
+sends SIGTERM to every process of every step at once, which ranks would not survive, and nothing to
+the batch script until the end. So a step of its own, which does nothing else, waits for that
+SIGTERM and tells the agent that it has to go: its jobs shrink off the node.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+from dq_client.deploy.slurm.commands import name_of
+from dq_client.deploy.slurm_settings import SlurmTable, option_of
+
+# Not `sleep` in the foreground: the shell would look at signals only after it.
+SENTINEL = 'trap "kill -TERM $1 2>/dev/null; exit 0" TERM; sleep infinity & wait'
+
+SCRIPT = """\
+#!/bin/bash
+{options}
+# One node of a DQ cluster. dq down ends it, and so does scancel.
+trap 'kill -TERM $agent 2>/dev/null' TERM INT
+{agent} &
+agent=$!
+# SIGTERM of a preemption reaches steps only: this one hands it on to the agent.
+srun --quiet --overlap --nodes=1 --ntasks=1 --cpus-per-task=1 --mpi=none --input=none \\
+    bash -c {sentinel} sentinel $agent &
+sentinel=$!
+wait $agent
+code=$?
+while kill -0 $agent 2>/dev/null; do wait $agent; code=$?; done
+trap - TERM INT
+kill -KILL $sentinel 2>/dev/null
+exit $code
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class HolderRequest:
+    """A node to ask Slurm for."""
+
+    cluster: str
+    ticket: int
+    processors: int
+    folder: str  # that all nodes see
+    python: str
+    home: str  # DQ_HOME of the server
+    leave_within_s: float
+
+
+def script(ask: HolderRequest, table: SlurmTable) -> str:
+    """The text."""
+    ours = ["--nodes=1", "--ntasks=1", f"--cpus-per-task={ask.processors}"]
+    for name in ("partition", "time", "account", "constraint", "qos"):
+        value = getattr(table, name)
+        if value not in ("", None):
+            ours.append(f"--{name}={value}")
+    lines = [f"#SBATCH {option}" for option in (*ours, *map(option_of, table.lines))]
+    agent = [
+        "env",
+        f"DQ_HOME={ask.home}",
+        ask.python,
+        "-P",
+        "-m",
+        "dq_client.cli.main",
+        "agent",
+        "run",
+        f"--holder={ask.ticket}",
+        f"--processors={ask.processors}",
+        f"--credentials={ask.folder}/credentials",
+        f"--leave-within={ask.leave_within_s:g}s",
+    ]
+    return SCRIPT.format(
+        options="\n".join(lines), agent=shlex.join(agent), sentinel=shlex.quote(SENTINEL)
+    )
+
+
+def submission(ask: HolderRequest) -> list[str]:
+    """The command that submits it from its standard input. What stands here holds in any case."""
+    return [
+        "sbatch",
+        "--parsable",
+        f"--job-name={name_of(ask.cluster, ask.ticket)}",
+        f"--comment=node of DQ cluster {ask.cluster}, ticket {ask.ticket}",
+        f"--output={output(ask.folder, ask.ticket)}",
+        "--open-mode=truncate",
+        "--no-requeue",  # its ticket would come back without having been asked for
+        "--chdir=/",
+    ]
+
+
+def output(folder: str, ticket: int) -> str:
+    """The file with what a holder says."""
+    return f"{folder}/holder-{ticket}.out"

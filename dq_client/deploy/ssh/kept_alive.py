@@ -1,0 +1,102 @@
+"""Keeps one agent alive on the machine on which ssh has started it.
+
+Started there once the server knows the agent (remote_bootstrap.py), so it needs no ssh, and a line that is
+cut does not matter. It goes by the agent's file, like the supervisor of a local cluster, whose code
+it uses: an agent that ends in order removes its file, and this ends, too. A new agent finds the
+keys that the last one has kept, and its keepers and ranks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import psutil
+
+from dq_client.base import opened, versions
+from dq_client.base.home import Home, created_s, is_alive, machine, write_private
+from dq_client.base.process import rename
+from dq_client.base.text_files import object_of
+from dq_client.deploy.supervisor import Supervisor, WatchedAgent
+
+FILE = "kept-alive.json"  # in the agent's folder
+ENDS_WITHIN_S = 5.0
+
+
+def begin(home: Home, name: str, words: list[str]) -> None:
+    """Start it in the background, for the agent that `dq WORDS` is."""
+    with os.fdopen(opened.open_log(home.log / f"agent-{name}.err"), "ab") as err:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "dq_client.deploy.ssh.kept_alive", name, *words],
+            env={**os.environ, "DQ_HOME": str(home.root)},
+            stdin=subprocess.DEVNULL,
+            stdout=err,
+            stderr=err,
+            cwd="/",
+            start_new_session=True,
+        )
+    # Not by itself, because until it has started nobody could find and end it.
+    me = {"pid": process.pid, "create_time": created_s(process.pid), "machine": machine()}
+    write_private(home.agent(name) / FILE, json.dumps(me))
+
+
+def end(home: Home, name: str) -> None:
+    """End it, so that the agent stays ended; the agent lives on."""
+    try:
+        said = object_of(home.agent(name) / FILE)
+        if said["machine"] != machine() or not is_alive(said["pid"], said["create_time"]):
+            return
+        process = psutil.Process(said["pid"])
+    except (OSError, ValueError, KeyError, psutil.Error):
+        return
+    with contextlib.suppress(psutil.Error):
+        process.kill()
+        process.wait(ENDS_WITHIN_S)
+
+
+def start(home: Home, name: str, words: list[str]) -> int:
+    """The agent once more; its pid."""
+    with os.fdopen(opened.open_log(home.log / f"agent-{name}.err"), "ab") as err:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "dq_client.cli.main", *words],
+            stdin=subprocess.DEVNULL, stdout=err, stderr=err, cwd="/", start_new_session=True,
+        )  # fmt: skip
+    # Whoever looks for it meanwhile finds it, and if it ends before it says so itself, its end
+    # counts as one that was not in order.
+    me = {"pid": process.pid, "create_time": created_s(process.pid), "name": name}
+    me |= versions.noted()
+    write_private(home.agent(name) / "agent.json", json.dumps(me | {"machine": machine()}))
+    return process.pid
+
+
+def main() -> int:
+    """Watch until the agent has left in order."""
+    home, (name, *words) = Home.default(), sys.argv[1:]
+    rename(["dq-supervisor", name])
+    wakes, wake = socket.socketpair()
+    for side in (wake, wakes):
+        side.setblocking(False)
+    supervisor = Supervisor(
+        home,
+        lambda _: start(home, name, words),
+        {name: WatchedAgent()},
+        wake,
+        begins=False,  # it may have left in order while this program started
+        has_server=lambda: True,
+    )
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: setattr(supervisor, "stopped", True))
+    signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
+    supervisor.run()
+    (home.agent(name) / FILE).unlink(missing_ok=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

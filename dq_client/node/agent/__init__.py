@@ -1,0 +1,16 @@
+"""The node agent (the thesis's DQ client): starts, watches and ends the processes of jobs.
+
+agent.py        the loop: orders from the server, heartbeats; make_agent puts the parts together
+context.py      what the parts share: who the agent is, what it holds, what it says
+applications.py the applications of jobs: launched, killed, ended, and their output
+vacancies.py    processors that are to become empty, until they are
+copies.py       copies of protected jobs that this agent's nodes hold in memory
+reports.py      what the server must acknowledge, sent until it has
+holdings.py     the job instances with processes here, recorded on disk so that they outlive
+                the agent
+own_ranks.py    ranks that DQ starts itself, through keepers (dq_client/node/ranks)
+kept.py         one start of a job with such ranks, as its agent knows it
+keepers.py      the agent's end of a keeper's line; how a keeper is made
+starters.py     processes with packages loaded that keepers are forked from
+tree.py         finding and ending every process of a job instance
+"""

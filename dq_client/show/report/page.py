@@ -1,0 +1,265 @@
+"""The report as one self-contained HTML file: no network, no script.
+
+`write_report(path, data)` takes what `collect` gathered or `data.load` read.
+"""
+
+from __future__ import annotations
+
+import time
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from dq_client.base.errors import UsageError
+from dq_client.show.report.components import (
+    card,
+    cards,
+    changes_table,
+    figure,
+    jobs_table,
+    nodes_table,
+    size_summary,
+    sizes_table,
+    state,
+    story,
+)
+from dq_client.show.report.curve import curve, has_curve
+from dq_client.show.report.data import Job, Report, checked
+from dq_client.show.report.markup import Child, Markup, joined, tag
+from dq_client.show.report.measures import (
+    fastest,
+    fastest_label,
+    job_times,
+    measured,
+    resizes,
+    run_times,
+)
+from dq_client.show.report.text import processors, seconds, shortened
+from dq_client.show.report.timeline import timeline
+
+CURVES = 40  # jobs with a section of their own: a page of thousands of curves would not load
+
+ROWS = 2000  # of the table of all jobs, the latest ones: one of 10,000 would be 5 MB
+
+CURVE_NOTE = (
+    "Numbers are visits in their order; a dashed line leads back to a smaller size, a dotted"
+    " one shows perfect speed-up. Redistribution"
+    " is the time to move the job's data on the way to a size; it is not part of an iteration."
+)
+TIMES_NOTE = (
+    "Wait: submission to start. Run: start to end. Turnaround: submission to end. Makespan: first"
+    " submission to last end (to now, while jobs are left)."
+)
+
+
+def write_report(path: Path | str, data: dict[str, Any]) -> None:
+    """Write the page to `path`; UsageError if `data` are invalid or the file cannot be written."""
+    text = render(checked(data))
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as e:
+        raise UsageError(f"cannot write {path}: {e.strerror}") from None
+
+
+def render(report: Report) -> str:
+    """The HTML of the page."""
+    body = _run_page(report) if report.job is None else _job_page(report, report.jobs[0])
+    title = "DQ report" if report.job is None else f"Job {report.job} {report.jobs[0].name}"
+    style = resources.files(__package__).joinpath("style.css").read_text(encoding="utf-8")
+    page = tag(
+        "html",
+        tag(
+            "head",
+            tag("meta", charset="utf-8"),
+            tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            tag("meta", name="color-scheme", content="light dark"),
+            tag("title", shortened(title, 80)),
+            Markup(f"<style>{style}</style>"),
+        ),
+        tag("body", body, _footer(report)),
+        lang="en",
+    )
+    return f"<!DOCTYPE html>\n{page}\n"
+
+
+def _footer(report: Report) -> Markup:
+    return tag("footer", tag("p", f"Written by dq report. Data of {_date(report.timeline.now_s)}."))
+
+
+def _date(time_s: float) -> str:
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time_s))
+    except (OverflowError, ValueError, OSError):
+        return f"{time_s:g} s"
+
+
+# --- one job ---------------------------------------------------------------------------------
+
+
+def _job_page(report: Report, job: Job) -> Markup:
+    until_s = job.end_s if job.end_s is not None else report.timeline.now_s
+    since_s = job.submit_s
+    over_time: Child = (
+        figure("time", lambda name, width: timeline(
+            report.timeline, name, since_s, until_s, job.id, width)),
+        tag("p", "Other jobs are pale. The time begins with the submission, ",
+            _date(since_s), ".", class_="note"),
+        changes_table(report.timeline, since_s, until_s),
+    )  # fmt: skip
+    if job.start_s is None:
+        over_time = tag("p", "The job has not started.", class_="note")
+    return joined(
+        tag(
+            "header",
+            tag("p", "DQ report", class_="eyebrow"),
+            tag("h1", f"Job {job.id} · {job.name} ", state(job.state)),
+            tag("p", size_summary(job), " ", _ending(job), class_="lead"),
+            tag("p", tag("code", " ".join(job.argv))) if job.argv else None,
+            _job_cards(job),
+        ),
+        tag(
+            "main",
+            _section("Sweet spot", _curve_part(job, "curve")),
+            _section("Sizes and decisions", sizes_table(job)) if job.sizes else None,
+            _section("Processors over time", over_time),
+            _section("What was decided, and why", story(job)),
+            _section("Nodes", nodes_table(report.nodes)) if report.nodes else None,
+        ),
+    )
+
+
+def _section(title: str, *inside: Child) -> Markup:
+    return tag("section", tag("h2", title), *inside)
+
+
+def _ending(job: Job) -> str:
+    if job.end_s is None or not job.reason:
+        return ""
+    return f"{job.state.capitalize()}: {job.reason}."
+
+
+def _job_cards(job: Job) -> Markup:
+    best, times, found = fastest(job), job_times(job), measured(job)
+    shown: list[Markup | None] = []
+    if best is not None:
+        label = fastest_label(job, best)
+        unit = "processor" if best.processors == 1 else "processors"
+        small = f"{unit}, {seconds(best.iteration_time_s)} per iteration"
+        class_ = "best" if best.sweet_spot else None
+        shown.append(card(label, str(best.processors), small, class_))
+    if best is not None and has_curve(job) and best.iteration_time_s > 0:
+        _, stay, time_s = found[0]
+        shown.append(
+            card("speed-up", f"{time_s / best.iteration_time_s:.2f}×",
+                 f"over {processors(stay.processors)} ({seconds(time_s)})")
+        )  # fmt: skip
+    share = ""
+    if times.run_s:
+        share = f"{100 * times.redistribution_s / times.run_s:.1f} % of the run"
+    count = resizes(job).total
+    iterations = sum(stay.iterations for stay in job.sizes)
+    return cards(
+        *shown,
+        card("redistribution", seconds(times.redistribution_s), share),
+        card("iterations", str(iterations), f"{count} resize{'s' * (count != 1)}"),
+        card("wait", seconds(times.wait_s), "submission to start"),
+        card("turnaround", seconds(times.turnaround_s), "submission to end"),
+    )
+
+
+def _curve_part(job: Job, name: str) -> Markup:
+    if has_curve(job):
+        return joined(
+            figure(name, lambda n, width: curve(job, n, width)), tag("p", CURVE_NOTE, class_="note")
+        )
+    found = measured(job)
+    if not found:
+        text = "No iteration has been measured, so there is no curve to draw."
+    else:
+        _, stay, time_s = found[-1]
+        text = (f"Measured on one size only: {processors(stay.processors)},"
+                f" {seconds(time_s)} per iteration. A curve needs two.")  # fmt: skip
+    return tag("p", text, class_="note")
+
+
+# --- a whole run -----------------------------------------------------------------------------
+
+
+def _run_page(report: Report) -> Markup:
+    jobs, data = report.jobs, report.timeline
+    count = "No jobs yet" if not jobs else f"{len(jobs)} job{'s' * (len(jobs) != 1)}"
+    header = tag(
+        "header",
+        tag("p", "DQ report", class_="eyebrow"),
+        tag("h1", f"{count} on {processors(data.capacity)}"),
+        _run_cards(report) if jobs else None,
+    )
+    if not jobs:
+        nothing = tag("p", "Submit one with dq submit, or see dq demo.", class_="note")
+        return joined(header, tag("main", _section("Jobs", nothing), _nodes(report)))
+    since_s = min(job.submit_s for job in jobs)
+    until_s = max(job.end_s if job.end_s is not None else data.now_s for job in jobs)
+    return joined(
+        header,
+        tag(
+            "main",
+            _section(
+                "Processors over time",
+                figure("time", lambda name, width: timeline(
+                    data, name, since_s, until_s, None, width)),
+                tag("p", "Jobs are stacked; what is free below the capacity was idle. The time"
+                    " begins with the first submission, ", _date(since_s), ".", class_="note"),
+                changes_table(data, since_s, until_s),
+            ),
+            _section("Jobs", jobs_table(jobs[-ROWS:], data, since_s, until_s),
+                     _left_out(len(jobs)),
+                     tag("p", TIMES_NOTE, class_="note")),
+            _each(jobs),
+            _nodes(report),
+        ),
+    )  # fmt: skip
+
+
+def _left_out(count: int) -> Markup | None:
+    if count <= ROWS:
+        return None
+    return tag("p", f"The latest {ROWS} of {count}: dq acct lists all.", class_="note")
+
+
+def _nodes(report: Report) -> Markup | None:
+    return _section("Nodes", nodes_table(report.nodes)) if report.nodes else None
+
+
+def _run_cards(report: Report) -> Markup:
+    times, jobs = run_times(report), report.jobs
+    states = [job.state for job in jobs]
+    kinds = ", ".join(f"{states.count(s)} {s}" for s in dict.fromkeys(states))
+    count = sum(resizes(job).total for job in jobs)
+    used = "–" if times.used_pct is None else f"{times.used_pct:.0f} %"
+    return cards(
+        card("jobs", str(len(jobs)), kinds),
+        card("makespan", seconds(times.makespan_s), "first submission to last end"),
+        card("mean wait", seconds(times.mean_wait_s), "submission to start"),
+        card("mean turnaround", seconds(times.mean_turnaround_s), "submission to end"),
+        card("processors in use", used, "of those there were"),
+        card("resizes", str(count), "expansions, shrinks, changes of the grid"),
+    )
+
+
+def _each(jobs: list[Job]) -> Markup:
+    """A section for each job that has a curve; the others have only their row in the table."""
+    drawn = [job for job in jobs if has_curve(job)]
+    parts = [
+        tag(
+            "section",
+            tag("h2", f"Job {job.id} · {job.name} ", state(job.state)),
+            tag("p", size_summary(job), class_="lead"),
+            _curve_part(job, f"curve-{job.id}"),
+            tag("details", tag("summary", "Sizes, decisions and reasons"), sizes_table(job)),
+            tag("details", tag("summary", "What was decided, and why"), story(job)),
+        )
+        for job in drawn[:CURVES]
+    ]
+    left = len(drawn) - len(parts)
+    more = f"{left} more jobs have a curve: dq report ID shows one." if left > 0 else None
+    return joined(parts, tag("p", more, class_="note") if more else None)
