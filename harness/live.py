@@ -24,6 +24,7 @@ from dq_client.base.connection import Connection
 from dq_client.base.home import Home
 from dq_client.deploy import local
 from dq_client.node import supervision
+from harness.bench import POLL_GROWTH, POLL_S
 from harness.commands import ROOT, ClusterError, CommandLine, can_run_here, run_here
 
 HOSTFILES = ROOT / "hostfiles"
@@ -78,14 +79,15 @@ class Live(CommandLine):
         """Poll a job until something holds of it; it must not fail before."""
         connection = Connection.to(self.home)
         try:
-            deadline = time.monotonic() + timeout_s
+            deadline, pause_s = time.monotonic() + timeout_s, POLL_S[0]
             while True:
                 view = asked(connection, job_id)
                 if until(view):
                     return view
                 assert view["state"] not in ("failed", "killed"), view["reason"]
                 assert time.monotonic() < deadline, f"waited {timeout_s} s; now: {view}"
-                time.sleep(0.05)
+                time.sleep(pause_s)
+                pause_s = min(POLL_GROWTH * pause_s, POLL_S[1])
         finally:
             connection.close()
 

@@ -48,6 +48,7 @@ most = 10
 SIZES = [1, 2, 3]
 JOBS_AT_ONCE = 4
 PROCESSORS = 32  # those of ranks that leave become idle a moment later
+LOOKS_EVERY_S = 0.2
 PATIENCE_S = 180.0  # only a hang takes that long
 # A busy machine takes its time to compare variables.
 FOR_TESTS = {"DQ_WAIT_FOR_RANKS": "1", "DQ_CARRY_MS": "30000"}
@@ -186,7 +187,7 @@ def resized_runs(
                         del running[program]
                         if late:
                             job.kill()
-                time.sleep(0.05)
+                time.sleep(LOOKS_EVERY_S)
 
 
 def _run(program: Path, job: client.Job, *, hangs: bool) -> Run:

@@ -59,7 +59,7 @@ def check_options(parser: argparse.ArgumentParser, options: argparse.Namespace) 
     if plot and plot.suffix not in PLOT_FORMATS:
         parser.error(f"--plot {plot}: the name must end in {', '.join(PLOT_FORMATS)}")
     if plot and find_spec("matplotlib") is None:
-        parser.error("--plot needs matplotlib: pip install 'dq-mpi[web]'")
+        parser.error("--plot needs matplotlib: pip install 'dq-mpi[plots]'")
 
 
 def write_csv(path: Path, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

@@ -178,8 +178,8 @@ def json_page() -> str:
     """docs/json.md."""
     parts = [
         "# What `--json` prints",
-        f"Made of `dq_client/show/views.py` (`{HERE}`). Times are seconds since the epoch, memory is in"
-        " bytes. Keys may be added in a later version; none goes away or changes its meaning"
+        f"Made of `dq_client/show/views.py` (`{HERE}`). Times are seconds since the epoch, memory"
+        " is in bytes. Keys may be added in a later version; none goes away or changes its meaning"
         " without a new `schema` number. `dq job ID --json` has the job twice: under `job`, and,"
         " as it was at first, at the top.",
         "| Answer | Type | JSON Schema |",

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Sequence
+import types
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,14 @@ class NoComm(MPI.Intracomm):
     def __getattribute__(self, name: str) -> Any:
         if name.startswith("_") or name == "of":
             return super().__getattribute__(name)
+        if name == "Get_parent":
+            return MPI.Comm.Get_parent
+        if callable(getattr(MPI.Intracomm, name, None)):
+            # A program may take the method now and call it when this rank has arrived.
+            return types.MethodType(_method(name), self)
+        return self._answer(name, (), {})
+
+    def _answer(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
         if self._replaced:
             raise Mistake(
                 f"{caller(sys._getframe(1))}: {name} of a communicator from before a resize: only"
@@ -58,20 +67,30 @@ class NoComm(MPI.Intracomm):
                 " make them in @rs.on_resize"
             )
         if name in _IGNORED:
-            return lambda *_: None
-        if name == "Get_parent":
-            return MPI.Comm.Get_parent
+            return None
         if self._repeats and name in ARGUMENTS:
-            return functools.partial(CALLS.repeat, name, self._size)
+            return CALLS.repeat(name, self._size, *arguments, **options)
         if name not in _ANSWERED:
             raise Mistake(
                 f"{caller(sys._getframe(1))}: communication ({name}) before the loop, where ranks"
                 f" that join later run alone: {ADVICE}"
             )
-        found: int | bool = self._rank if name in ("rank", "Get_rank") else self._size
         if name.lower().startswith("is_"):
-            found = name.endswith("intra")
-        return (lambda: found) if name[0].isupper() else found
+            return name.endswith("intra")
+        return self._rank if name in ("rank", "Get_rank") else self._size
+
+
+@functools.cache
+def _method(name: str) -> Callable[..., Any]:
+    """A method of the job's communicator, by what that is when the method is called."""
+
+    def call(comm: MPI.Intracomm, *arguments: Any, **options: Any) -> Any:
+        if isinstance(comm, NoComm):
+            return comm._answer(name, arguments, options)
+        return getattr(comm, name)(*arguments, **options)
+
+    call.__name__ = name
+    return call
 
 
 class ComingGrid(Grid):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from mpi4py import MPI
+from numpy.typing import NDArray
 
 from resize_lib.declared.base import Move
-from resize_lib.descriptors import Custom, DescriptorError, ProcessGrid
+from resize_lib.descriptors import Cut, DescriptorError, ProcessGrid, Segmented
 from resize_lib.processes import idle_barrier
 from resize_lib.redistribution import (
     InvalidRedistributionError,
@@ -114,14 +115,17 @@ def _moving_values(
     if not any(starts) or not session.values:
         return []
 
-    def pack(values: Any, _old: ProcessGrid, rank: int, _new: ProcessGrid) -> list[bytes]:
-        payload = bytes(MPI.pickle.dumps(values)) if rank == 0 else b""
-        return [payload if start else b"" for start in starts]
+    def cut(values: Any, _old: ProcessGrid, rank: int, _new: ProcessGrid) -> Cut:
+        whole = _pickled(values) if rank == 0 else np.empty(0, np.uint8)
+        counts = whole.size * np.array([starts], np.int64)
+        return Cut([whole], np.zeros_like(counts), counts)  # all get the same bytes
 
-    def unpack(pieces: Sequence[bytes], _old: ProcessGrid, _rank: int, _new: ProcessGrid) -> Any:
-        if not pieces[0]:
+    def join(
+        arrays: Sequence[Any], _counts: object, _old: ProcessGrid, rank: int, _new: ProcessGrid
+    ) -> Any:
+        if not starts[rank]:
             return None
-        found = MPI.pickle.loads(pieces[0])
+        found = _unpickled(arrays[0])
         for each, value in found.items():
             session.values[each].check(value)
         return found
@@ -130,4 +134,39 @@ def _moving_values(
     name = "values of rs.value"
     while name in session.declared:  # declared alike on all ranks, so this is the same on all
         name += "'"
-    return [MovingArray(name, Custom(pack, unpack, name), np.uint8, held)]
+    return [MovingArray(name, Segmented(cut, join, ("u1",), name), np.uint8, held)]
+
+
+ALIGNMENT = 64  # of arrays in what is pickled
+
+
+def _pickled(values: Any) -> NDArray[np.uint8]:
+    """A pickle and, behind it, the contents of its arrays, which are copied this once.
+
+    Begins with the number of parts and the length of each.
+    """
+    head, buffers = cast("tuple[bytes, list[bytes]]", MPI.pickle.dumps_oob(values))
+    parts = [np.frombuffer(part, np.uint8) for part in (head, *buffers)]
+    sizes = np.array([len(parts), *(part.size for part in parts)], np.int64).view(np.uint8)
+    places = _places([sizes.size, *(part.size for part in parts)])
+    whole = np.empty(places[-1], np.uint8)
+    for at, part in zip(places, (sizes, *parts), strict=False):
+        whole[at : at + part.size] = part
+    return whole
+
+
+def _unpickled(whole: NDArray[np.uint8]) -> Any:
+    """The values; their arrays lie in `whole`."""
+    count = int(whole[:8].view(np.int64)[0])
+    sizes = whole[8 : 8 * (count + 1)].view(np.int64).tolist()
+    places = _places([8 * (count + 1), *sizes])[1:]
+    parts = [whole[at : at + size] for at, size in zip(places, sizes, strict=False)]
+    return MPI.pickle.loads_oob(parts[0], parts[1:])
+
+
+def _places(sizes: Sequence[int]) -> list[int]:
+    """Where parts of these sizes begin that lie one behind the other, and where the last ends."""
+    places = [0]
+    for size in sizes:
+        places.append(places[-1] + -(-size // ALIGNMENT) * ALIGNMENT)
+    return places

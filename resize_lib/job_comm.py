@@ -43,7 +43,10 @@ class Deriving:
 
 
 def _deriving(name: str) -> Callable[..., Any]:
-    def derive(self: Deriving, *arguments: Any, **options: Any) -> Any:
+    def derive(self: Any, *arguments: Any, **options: Any) -> Any:
+        # A program may have taken the method when the object was of another class.
+        if not issubclass(type(self), Deriving):
+            return getattr(self, name)(*arguments, **options)
         made = getattr(super(Deriving, self), name)(*arguments, **options)
         if isinstance(made, tuple):  # Idup: with its request
             return _kept(made[0]), *made[1:]

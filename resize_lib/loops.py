@@ -47,6 +47,9 @@ class Turns(Protocol):
     def first_loop(self) -> None:
         """The program comes to its first loop."""
 
+    def later_loop(self) -> None:
+        """It comes to another loop, which is inside of none."""
+
     def functions_around(self) -> int:
         """How many functions of the program run now; 0: nobody needs to know."""
 
@@ -298,6 +301,8 @@ class Loops:
         """The loop that begins here, while it is the innermost; None if the job has left it."""
         if not self._begun:
             self._session.first_loop()
+        elif not self._running:
+            self._session.later_loop()
         iterator, self._iterator = self._iterator, None
         loop, around = self._begin(name, count, kind, items, iterator), list(self._running)
         if loop is not None and iterator is not None:

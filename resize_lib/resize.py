@@ -219,6 +219,7 @@ def _take_in(session: Session, answer: m.RemapAnswer, comm: MPI.Intracomm) -> No
         _undo_expansion(session, answer, previous_id, old, str(e))
         return
     retire()
+    session.carry.apply()
     _committed(session, answer.resize_id, [])
 
 
@@ -276,7 +277,7 @@ def shrink(session: Session, answer: m.RemapAnswer) -> bool:
     leaving = [r for r, p in enumerate(job.processors) if p in released]
     staying = [r for r in range(old.size) if r not in set(leaving)]
     after = Placement(ProcessGrid(answer.rows, answer.cols), tuple(staying))
-    why_not = session.carry.refusal_to_shrink(MPI.Intracomm(old.own_comm), leaving)
+    why_not = session.carry.refusal_to_move(MPI.Intracomm(old.own_comm), leaving)
     if why_not:
         aborted(session, answer, why_not)
         return True
@@ -296,6 +297,7 @@ def shrink(session: Session, answer: m.RemapAnswer) -> bool:
         job.places = [job.places[r] for r in staying]
         session.grid = session.make_grid(comm)
     retire()
+    session.carry.apply()
     _committed(session, answer.resize_id, [pid_on[place.processor] for place in answer.places])
     return True
 
@@ -303,6 +305,10 @@ def shrink(session: Session, answer: m.RemapAnswer) -> bool:
 def regrid(session: Session, answer: m.RemapAnswer) -> None:
     """View the same ranks as another grid. Collective; places and communicator stay."""
     old, job = session.grid, session.job
+    why_not = session.carry.refusal_to_move(MPI.Intracomm(old.own_comm), ())
+    if why_not:
+        aborted(session, answer, why_not)
+        return
     after = everyone(answer.rows, answer.cols)
     try:
         move(session, everyone(job.rows, job.cols), after, old.own_comm)
@@ -313,6 +319,7 @@ def regrid(session: Session, answer: m.RemapAnswer) -> None:
     old.free()
     job.rows, job.cols, job.resize_id = answer.rows, answer.cols, answer.resize_id
     session.grid = session.make_grid(comm)
+    session.carry.apply()
     _committed(session, answer.resize_id, [])
 
 

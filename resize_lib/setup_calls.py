@@ -256,6 +256,9 @@ class Recorder:
 
 def _recording(name: str) -> Callable[..., Any]:
     def record(self: Any, *arguments: Any, **options: Any) -> Any:
+        # A program may have taken the method while calls were kept.
+        if not issubclass(type(self), Recorder):
+            return getattr(self, name)(*arguments, **options)
         result = getattr(super(Recorder, self), name)(*arguments, **options)
         CALLS.made(name, _named(name, arguments, options), result, self.size)
         return result

@@ -165,6 +165,10 @@ class TurnMethods:
         self.carry.begin()
         self.carry.read_ahead()
 
+    def later_loop(self) -> None:
+        """The program comes to another loop, which is inside of none."""
+        self.carry.begin_again()
+
     def functions_around(self) -> int:
         """How many functions of the program run now; 0: nobody needs to know."""
         return self.carry.functions()

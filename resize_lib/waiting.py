@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -38,7 +38,6 @@ class Pace:
     yields_s: float  # before the first sleep
     fraction: float  # of the time waited so far: how long to sleep
     sleep_s_min: float
-    gives_way: bool = False  # a look interrupts nobody (Linux's SCHED_BATCH)
 
 
 # Measured with 2, 4 and 16 ranks on two cores (docs/redistribution.md, "Waiting"). A sleep takes
@@ -48,8 +47,6 @@ USUAL = Pace(yields_s=0.1e-3, fraction=1 / 64, sleep_s_min=20e-6)
 ROOMY = Pace(yields_s=2e-3, fraction=1 / 64, sleep_s_min=20e-6)
 # A long message that is there: it passes piece by piece, one for each look.
 STREAM = Pace(yields_s=20e-3, fraction=1 / 64, sleep_s_min=20e-6)
-# More ranks than cores, and nobody waits for this one: a look takes 10 µs, which the others lack.
-CROWDED = Pace(yields_s=0.0, fraction=1 / 16, sleep_s_min=0.2e-3, gives_way=True)
 
 _look: Callable[[], None] | None = None  # of `watched`
 
@@ -96,11 +93,6 @@ def wait_until(test: Callable[[], T], pace: Pace = USUAL) -> T:
     Raises:
         RankLost: where waits are `watched`; what was begun stays begun, in MPI too.
     """
-    with _giving_way() if pace.gives_way else nullcontext():
-        return _wait_until(test, pace)
-
-
-def _wait_until(test: Callable[[], T], pace: Pace) -> T:
     began_s = time.perf_counter()
     look_s = LOOK_EVERY_S
     while not (found := test()):
@@ -113,26 +105,6 @@ def _wait_until(test: Callable[[], T], pace: Pace) -> T:
             _look()
         time.sleep(min(max(waited_s * pace.fraction, pace.sleep_s_min), SLEEP_S_MAX))
     return found
-
-
-@contextmanager
-def _giving_way() -> Iterator[None]:
-    """Within, this thread waits for a core where another would be interrupted for it."""
-    changed = os.sched_getscheduler(0) == os.SCHED_OTHER
-    if changed:
-        changed = _scheduled_as(os.SCHED_BATCH)
-    try:
-        yield
-    finally:
-        if changed:
-            _scheduled_as(os.SCHED_OTHER)
-
-
-def _scheduled_as(policy: int) -> bool:
-    with suppress(OSError):  # a container may forbid it
-        os.sched_setscheduler(0, policy, os.sched_param(0))
-        return True
-    return False
 
 
 def wait_all(requests: Sequence[MPI.Request], pace: Pace = USUAL) -> None:

@@ -1,4 +1,5 @@
-"""How thoroughly property tests draw: little in daily work, everything in CI.
+"""How thoroughly property tests draw: little in daily work, everything in CI; and in which order
+several workers run the tests.
 
 HYPOTHESIS_PROFILE names the profile; `make test` and CI choose `full`.
 """
@@ -9,6 +10,8 @@ import os
 
 import pytest
 from hypothesis import settings
+
+from harness.spread import spread
 
 # No deadlines anywhere: a busy machine is no bug. The counts are for tests that name none;
 # harness.examples scales those of tests that do.
@@ -28,3 +31,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--record", action="store_true", help="keep what tests/core does (recording.py)"
     )
+
+
+def waits(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(name) for name in ("live", "mpi"))
+
+
+@pytest.hookimpl(trylast=True)  # of those that are chosen
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    if workers > 1:
+        items[:] = spread(items, workers, waits, lambda item: item.path)

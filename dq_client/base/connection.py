@@ -239,3 +239,9 @@ def require_same_cluster(info: Mapping[str, Any], home: Home) -> None:
             f"{home.server_file} names the server of another cluster ({named}) than the keys beside"
             f" it ({kept}): remove it, then dq up"
         )
+
+
+def ask(connection: Connection, body: RequestBody) -> Any:
+    """The data that the server answers; None if the request has no data for an answer."""
+    reply = connection.call(body)
+    return reply.data if isinstance(reply, Data) else None

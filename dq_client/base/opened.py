@@ -20,6 +20,7 @@ from typing import Optional, Union
 
 NOWHERE = "/dev/null"
 READ_BYTES_MAX = 256 << 20  # of a file that is read whole
+STRANGE = (errno.ELOOP, errno.ENXIO, errno.EPERM)  # errors of what is no regular file of ours
 
 Path_ = Union[str, "os.PathLike[str]"]
 

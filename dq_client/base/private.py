@@ -92,7 +92,7 @@ def open_own(path: Path) -> int:
     try:
         return opened.open_own(path)
     except OSError as e:
-        if e.errno in (errno.ELOOP, errno.ENXIO, errno.EPERM):
+        if e.errno in opened.STRANGE:
             raise NotPrivate(path, f"is no file of ours: {e.strerror}") from None
         raise
 

@@ -114,7 +114,7 @@ def show(argv: list[str], env: dict[str, str]) -> None:
     """Let /proc/PID/cmdline show `argv`, and /proc/PID/environ the DQ variables of `env`.
 
     A forked process has those of the starter, but people read the first in `ps`, and agents find a
-    job's processes by the second (dq_client/base/process_tree.py). Both are memory of this process: what
+    job's processes by the second (process_tree.py). Both are memory of this process: what
     the starter was given as padding is overwritten. Without padding nothing happens.
     """
     if PADDING_NAME not in os.environ and not _padded():

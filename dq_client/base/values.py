@@ -172,6 +172,71 @@ def parse_env(pairs: tuple[str, ...]) -> dict[str, str]:
     return env
 
 
+def parse_recipe(o: dict[str, Any], argv: list[str], folder: Path) -> tuple[str, Protect | None]:
+    """The recipe as it travels, empty without one; and how the job is protected.
+
+    UsageError if the command or its input files are not what the recipe needs.
+    """
+    name, every = o["recipe"], o["checkpoint_every"]
+    if name is None:
+        if every is not None:
+            raise UsageError("--checkpoint-every needs --recipe; copies of data: --protect-every")
+        return "", parse_protection(o)
+    from dq_client.base.recipes import command, recipe  # few jobs have one
+
+    for option in ("protect", "protect_every", "protect_budget", "protect_dir"):
+        if o[option] is not None:
+            raise UsageError(
+                f"--{option.replace('_', '-')}: a job with a recipe is protected by its own"
+                " checkpoints (--checkpoint-every)"
+            )
+    found = recipe.read(name)
+    steps, seconds = _every("--checkpoint-every", every)
+    if every is not None and found.by_ranks and not found.checkpoint.every:
+        raise UsageError(
+            f"--checkpoint-every {every}: recipe {found.name} has no checkpoint.every, and DQ stops"
+            " only programs with a launcher of their own for a checkpoint"
+        )
+    if steps is not None and not found.checkpoint.every:
+        raise UsageError(f"--checkpoint-every {every}: give a time, as 10m, for {found.name}")
+    facts = command.Facts(1, 1, 1, every_s=seconds, every_steps=steps)
+    for goes_on in (False, True):
+        command.start_of(found, argv, folder, facts, goes_on=goes_on)
+    restarts = _restarts(o)
+    protect = Protect(recipe.BY_RECIPE, every_points=steps, every_s=seconds, restarts=restarts)
+    return recipe.text_of(found), protect
+
+
+def parse_go_on(o: dict[str, Any], folder: Path) -> str:
+    """Where the last checkpoint of the job is that --go-on names."""
+    if o["recipe"] is None:
+        raise UsageError("--go-on needs --recipe")
+    found = folder / f".dq-recipe-{o['go_on']}"
+    if not (found / "proven.json").is_file():
+        raise UsageError(
+            f"--go-on {o['go_on']}: no {found.name} in {folder}: the job ran elsewhere, is done, or"
+            " had no checkpoint"
+        )
+    return str(found)
+
+
+def _every(option: str, text: str | None) -> tuple[int | None, float | None]:
+    """A number of points, or seconds."""
+    if text is None:
+        return None, None
+    if not text.isdecimal():
+        return None, parse_time(option, text)
+    if not 0 < int(text) <= COUNT_MAX:
+        raise UsageError(f"{option} {text}: give a number from 1, or a time as 30s, 5m")
+    return int(text), None
+
+
+def _restarts(o: dict[str, Any]) -> int:
+    if o["restarts"] is not None and not 0 <= o["restarts"] <= COUNT_MAX:
+        raise UsageError(f"--restarts {o['restarts']}: give a number from 0 to {COUNT_MAX}")
+    return 3 if o["restarts"] is None else int(o["restarts"])
+
+
 def parse_protection(o: dict[str, Any]) -> Protect | None:
     """The options --protect, --protect-*, --restarts as a message; None without --protect."""
     if o["protect"] is None:
@@ -179,18 +244,7 @@ def parse_protection(o: dict[str, Any]) -> Protect | None:
             if o[option] is not None:
                 raise UsageError(f"--{option.replace('_', '-')} needs --protect")
         return None
-    every: str | None = o["protect_every"]
-    points = seconds = None
-    if every is not None and every.isdecimal():
-        points = int(every)
-    elif every is not None:
-        seconds = parse_time("--protect-every", every)
-    if points is not None and not 0 < points <= COUNT_MAX:
-        raise UsageError(
-            f"--protect-every {every}: give a number of remap points from 1, or 30s, 5m"
-        )
-    if o["restarts"] is not None and not 0 <= o["restarts"] <= COUNT_MAX:
-        raise UsageError(f"--restarts {o['restarts']}: give a number from 0 to {COUNT_MAX}")
+    points, seconds = _every("--protect-every", o["protect_every"])
     folder: Path | None = o["protect_dir"]
     if folder is not None and not os.access(folder, os.W_OK | os.X_OK):
         raise UsageError(f"--protect-dir {folder}: no folder that can be written; make it first")
@@ -199,7 +253,7 @@ def parse_protection(o: dict[str, Any]) -> Protect | None:
         every_points=points,
         every_s=seconds,
         folder=str(folder.absolute()) if folder is not None else "",
-        restarts=3 if o["restarts"] is None else o["restarts"],
+        restarts=_restarts(o),
         budget=None if o["protect_budget"] is None else parse_share(o["protect_budget"]),
     )
 

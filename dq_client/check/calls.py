@@ -8,30 +8,13 @@ from __future__ import annotations
 
 import ast
 from abc import abstractmethod
-from dataclasses import dataclass, field
 
 from dq_client.check import words as w
 from dq_client.check.flow import NOTHING, Flow, Value
+from dq_client.check.given import Given, item_parts
 from dq_client.check.graph import Body, Call, Node
 from dq_client.check.program import Loop
 from dq_client.check.scopes import Scope
-
-
-@dataclass(eq=False, slots=True)
-class Given:
-    """The arguments of a call."""
-
-    args: list[Value] = field(default_factory=list)
-    keywords: dict[str, Value] = field(default_factory=dict)
-    rest: list[Node] = field(default_factory=list)  # of `*args` and `**options`
-
-    @property
-    def values(self) -> list[Value]:
-        return [*self.args, *self.keywords.values()]
-
-    @property
-    def nodes(self) -> list[Node]:
-        return [*self.rest, *(n for v in self.values if v.kind != w.FILE for n in v.nodes)]
 
 
 class Calls(Flow):
@@ -56,6 +39,9 @@ class Calls(Flow):
         called = NOTHING if isinstance(func, ast.Attribute) else self.value(func)
         given = self._given(node)
         name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+        what, _, method = called.kind.partition(":")
+        if what == w.METHOD:
+            return self._of_comm(method, given, node.lineno)
         target, owner = self._target(func, base, called)
         if isinstance(target, Scope):
             back = self.known(target, owner, given, node.lineno)
@@ -313,17 +299,23 @@ class Calls(Flow):
             return _source(w.RANK)
         if low not in w.EQUAL | w.SINGLE:
             return Value(given.nodes)
-        self.sink(given.nodes)
+        buffer = given.received(low) if name[0].isupper() else None
+        from_one = low in w.FROM_ONE
+        only_received = buffer if from_one and not low.endswith("_replace") else None
+        self.sink([n for v in given.values if v is not only_received for n in v.nodes])
+        self.sink(given.rest)
         self.program.communication.append((self.scope.number, line))
         source = 0 if low in w.EQUAL else w.RANK | w.SIZE if low in w.DIVIDED else w.RANK
-        if name[0].isupper() and low in w.RECEIVES and given.values:
-            at = 0 if low in w.FIRST_IS_RECEIVED else 1
-            buffer = given.keywords.get("recvbuf") or given.keywords.get("buf")
-            if buffer is None and len(given.args) > at:
-                buffer = given.args[at]
-            if buffer is not None:
-                self.change(buffer, Node(source=source), line)
-        return Value([Node(source=source)])
+        received, result = Node(source=source), Node(source=source)
+        received.received = result.received = from_one
+        if buffer is not None:
+            control = self.control
+            if from_one:  # from MPI.PROC_NULL nothing comes
+                self.control = self.condition([])
+                self.control.branches = [Node(given.numbers(buffer))]
+            self.change(buffer, received, line)
+            self.control = control
+        return Value([result])
 
     def _of_object(self, name: str, base: Value, given: Given) -> Value:
         self.sink(given.nodes)
@@ -356,7 +348,7 @@ class Calls(Flow):
             return Value(nodes)
         if not base.nodes and not module and name in w.BUILTINS and not self._is_ours(name):
             plain = name in ("int", "float", "str", "len", "bool", "round", "complex", "hash")
-            return Value(nodes, w.PLAIN if plain else "", parts=_parts(name, given))
+            return Value(nodes, w.PLAIN if plain else "", parts=item_parts(name, given))
         if isinstance(node.func, ast.Attribute) and not module:
             found = self._method(node, name, base, given, nodes)
             if found is not None:
@@ -402,6 +394,7 @@ class Calls(Flow):
         container = value.within or self.members.get(value.path, "")
         if container:
             item = Node(node.computed, passed=node.passed, kept=[*node.kept, self.get(container)])
+            item.received = node.received
             self.change(Value(path=container), item, line)
         if not value.path:
             return
@@ -441,9 +434,3 @@ def _of_environment(node: ast.Call) -> Value:
     text = next((a.value for a in node.args if isinstance(a, ast.Constant)), "")
     bits = w.of_environment(text) if isinstance(text, str) else 0
     return _source(bits) if bits else NOTHING
-
-
-def _parts(name: str, given: Given) -> tuple[Value, ...]:
-    """What the items of an enumerate or a zip are made of."""
-    items = [Value(v.nodes, within=v.path or v.within, parts=v.parts) for v in given.args]
-    return (NOTHING, *items[:1]) if name == "enumerate" else tuple(items if name == "zip" else ())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
+from typing import TypeAlias
 
 from dq_client.check.hidden import hides_loop, names_held
 from dq_client.check.liveness import Liveness
@@ -17,6 +18,9 @@ from dq_client.check.statements import program_of
 from dq_client.check.view import UNKNOWN, Variable, View
 
 __all__ = ["Facts", "Variable", "facts_of"]
+
+
+Lines: TypeAlias = tuple[tuple[int, int], ...]  # functions by their first line, and lines of them
 
 
 class Facts:
@@ -29,9 +33,9 @@ class Facts:
         self._scopes: list[Scope] = []
         self._program: Program | None = None
         self._live: dict[Scope, Liveness] = {}
-        self._variables: dict[tuple[int, int, str], Variable] = {}
-        self._views: dict[tuple[int, int], View] = {}
-        self._attributes: dict[str, Variable] = {}
+        self._variables: dict[tuple[int, int, str, Lines], Variable] = {}
+        self._views: dict[tuple[int, int, Lines], View] = {}
+        self._attributes: dict[tuple[str, Lines], Variable] = {}
         self._mentioned: set[str] | None = None
         self._hides: dict[int, bool] = {}
         self._held: dict[tuple[int, str], frozenset[str]] = {}
@@ -63,15 +67,18 @@ class Facts:
             self._live[scope] = Liveness(scope, self._all_scopes())
         return self._live[scope].at(line, again=again)
 
-    def variable(self, function: int, line: int, name: str) -> Variable:
-        """Facts about a name of that function, as seen from the loop, or the call, at `line`."""
+    def variable(self, function: int, line: int, name: str, running: Lines = ()) -> Variable:
+        """Facts about a name of that function, as seen from the loop, or the call, at `line`.
+
+        running: functions of the file that run now, and their lines
+        """
         scope = self._scope(function, line)
         if scope is None or not self.known:
             return UNKNOWN
         owner = scope.owner(name)
-        key = (owner.number, line if owner is scope else 0, name)
+        key = (owner.number, line if owner is scope else 0, name, running)
         if key not in self._variables:
-            found = self._view(owner.number, key[1]).variable(name)
+            found = self._view(owner.number, key[1], running).variable(name)
             self._variables[key] = replace(found, file=self.file)
         return self._variables[key]
 
@@ -86,18 +93,21 @@ class Facts:
                     self._mentioned |= {alias.name for alias in node.names}
         return name in self._mentioned or "*" in self._mentioned
 
-    def attribute(self, name: str) -> Variable:
+    def attribute(self, name: str, running: Lines = ()) -> Variable:
         """Facts about the attribute `name` of all objects of the file together."""
         if not self.known:
             return UNKNOWN
-        if name not in self._attributes:
-            self._attributes[name] = replace(self._view(0, 0).attribute(name), file=self.file)
-        return self._attributes[name]
+        if (name, running) not in self._attributes:
+            found = self._view(0, 0, running).attribute(name)
+            self._attributes[name, running] = replace(found, file=self.file)
+        return self._attributes[name, running]
 
-    def _view(self, scope: int, line: int) -> View:
-        if (scope, line) not in self._views:
-            self._views[(scope, line)] = View(self.program(), scope, line)
-        return self._views[(scope, line)]
+    def _view(self, scope: int, line: int, running: Lines) -> View:
+        key = (scope, line, running)
+        if key not in self._views:
+            places = [(each.number, at) for f, at in running if (each := self._scope(f, at))]
+            self._views[key] = View(self.program(), scope, line, places)
+        return self._views[key]
 
     def program(self) -> Program:
         """The graph that the answers come from."""

@@ -20,8 +20,9 @@ class Node:
     """A version of a variable, or a value."""
 
     __slots__ = (
-        *("call", "control", "computed", "file_line", "kept", "kind", "opaque", "ordered", "out"),
-        *("passed", "rebound", "root", "scope", "source"),
+        *("branches", "call", "control", "computed", "ends_loop", "file_line", "kept", "kind"),
+        *("opaque", "ordered", "out", "passed", "rebound", "received", "root", "scope", "source"),
+        "varies",
     )
 
     def __init__(
@@ -40,6 +41,10 @@ class Node:
         self.control = control  # the condition under which it came about
         self.kind, self.source = kind, source
         self.ordered: list[Node] = []  # of a condition: what `<` and `>` in it compare
+        self.branches: list[Node] = []  # of a condition: the parts that must all be true
+        self.received = False  # it came from one other rank
+        self.varies = False  # at the head of a loop: another one in each iteration
+        self.ends_loop = False  # what a loop has left, for the statements after it
         self.call: Call | None = None  # it comes out of this call: the result, or the slot `out`
         self.out = ""
         self.root: tuple[Body, str] | None = None  # what a slot is when a function begins
@@ -145,6 +150,7 @@ class Whole:
                 todo += further
         self._sources = self._spread()
         self._circle: dict[Node, int] = {}
+        self._users: dict[Node, list[Node]] = {}
 
     def sources(self, starts: Iterable[Node]) -> int:
         """The bits that these nodes may come from."""
@@ -152,6 +158,15 @@ class Whole:
         for node in starts:
             found |= self._sources.get(node, 0)
         return found
+
+    def users(self, node: Node) -> list[Node]:
+        """What is made of it."""
+        if not self._users:
+            self._users = {each: [] for each in self._next}
+            for each, further in self._next.items():
+                for one in further:
+                    self._users[one].append(each)
+        return self._users.get(node, [])
 
     def circle(self, node: Node) -> int:
         """A number that nodes share which lead to one another."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 
 from dq_client.check import words as w
-from dq_client.check.calls import Given
 from dq_client.check.flow import Frame, Now, Value
+from dq_client.check.given import Given
 from dq_client.check.graph import Body, Node
 from dq_client.check.program import Loop, Program
 from dq_client.check.scopes import Function, Scope, rebuilds, scopes_of
@@ -128,8 +128,12 @@ class Statements(Values):
         self.now = before if met is None else met
 
     def _if(self, node: ast.If) -> None:
-        tested = self.value(node.test)
-        condition = self.condition(tested.nodes, self.ordered(node.test))
+        test = node.test
+        is_and = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And)
+        parts = test.values if isinstance(test, ast.BoolOp) and is_and else [test]
+        tested = [self.value(part).nodes for part in parts]
+        condition = self.condition((n for nodes in tested for n in nodes), self.ordered(test))
+        condition.branches = [Node(nodes) for nodes in tested]
         self._branches([(condition, node.body), (condition, node.orelse)])
 
     def _match(self, node: ast.Match) -> None:
@@ -185,6 +189,7 @@ class Statements(Values):
         self.control = condition or self.control
         if not isinstance(node, ast.While):
             items = Node(source.nodes)
+            items.varies = True
             within = source.path or source.within
             kind = _kind_of_items(source)
             given = Value([items], kind, passed=True, within=within, parts=source.parts)
@@ -212,6 +217,7 @@ class Statements(Values):
                 left = self.version(slot, last, frame)
                 if left is not head:
                     head.passed.append(left)
+                    head.varies = True
                 head.kind = head.kind or left.kind
 
     def _after_loop(self, frame: Frame) -> None:
@@ -221,10 +227,9 @@ class Statements(Values):
         for slot, head in frame.memo.items():
             ways = {self.version(slot, way, frame): None for way in frame.breaks}
             ways.pop(head, None)
-            if ways:
+            if ways or head.varies:  # it was changed, not only read
                 self.now[slot] = Node(passed=[head, *ways], kind=head.kind)
-            elif len(head.passed) > 1:  # it was changed, not only read
-                self.now[slot] = head
+                self.now[slot].ends_loop = True
 
     # --- what is bound ----------------------------------------------------------------------------
 

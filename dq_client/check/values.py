@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from dq_client.check import words as w
-from dq_client.check.calls import Calls, Given
+from dq_client.check.calls import Calls
 from dq_client.check.flow import NOTHING, Value
+from dq_client.check.given import Given
 from dq_client.check.graph import Node
 from dq_client.check.scopes import Comprehension, children
 
@@ -134,6 +135,8 @@ class Values(Calls):
             if name in w.COMMS:
                 return Value(kind=w.COMM)
             bits = table.get(name)
+            if not bits and base.kind == w.COMM:
+                return Value(base.nodes, f"{w.METHOD}:{name}")
             if not bits:
                 return Value(base.nodes)
             return Value([*base.nodes, Node(source=bits)], w.PLAIN)

@@ -10,6 +10,7 @@ from dq_client.check import words as w
 from dq_client.check.graph import Call, Node, is_made_of, lead_back, reached, sources
 from dq_client.check.liveness import header_end
 from dq_client.check.program import Loop, Program
+from dq_client.check.roles import Role, role_of
 from dq_client.check.scopes import rebuilds, statements_of
 
 SET_UP_METHODS = {"__init__", "__new__", "__post_init__", "__set_name__", "__init_subclass__"}
@@ -27,6 +28,7 @@ class Variable:
     loop: frozenset[str] = field(default_factory=frozenset)
     rebuilt: bool = False  # bound in a function of @rs.on_resize or @rs.setup
     changed_line: int = 0  # where the loop first binds or changes it; 0: the source shows none
+    role: Role = Role.NONE  # whether ranks change it by their place among the others
     file: str = ""  # of these lines; empty: unknown
 
 
@@ -49,10 +51,21 @@ class Region:
 
 
 class View:
-    """A program from the loop, or the call, in `line` of a scope; line 0: from all its loops."""
+    """A program from the loop, or the call, in `line` of a scope; line 0: from all its loops.
 
-    def __init__(self, program: Program, scope: int, line: int) -> None:
+    running: scopes and lines that run now; of a function that one of them calls, other calls do not
+    count
+    """
+
+    def __init__(
+        self, program: Program, scope: int, line: int, running: Iterable[tuple[int, int]] = ()
+    ) -> None:
         self._program, self._scope, self._line = program, scope, line
+        places = set(running)
+        self._entered: defaultdict[int, set[Call]] = defaultdict(set)  # what runs, by which calls
+        for call in program.calls:
+            if (call.scope, call.line) in places:
+                self._entered[call.body.scope].add(call)
         self._calls_of: defaultdict[int, list[Call]] = defaultdict(list)
         for call in program.calls:
             self._calls_of[call.scope].append(call)
@@ -78,9 +91,11 @@ class View:
         begun = self._before_loop(name, [n for n in nodes if not self._inside_only(n)])
         heads = [h for loop in self._loops for h in self._heads(loop, name)]
         kept = (number, name) in program.kept
+        accumulates = self._accumulates(heads, inside, name)
         return Variable(
             line=self._line_of(nodes),
-            accumulates=self._accumulates(heads, inside, name),
+            accumulates=accumulates,
+            role=self._role(inside, heads or self._heads_in_calls(name), accumulates),
             used=self._is_used([*heads, *inside] or begun),
             set_up=frozenset() if kept else _words(self._sources_before(begun)),
             loop=frozenset() if kept else _words(self.sources_inside(inside)),
@@ -96,9 +111,11 @@ class View:
         outside = [n for n in nodes if not self._is_later(n)]
         ending = f".{name}"
         heads = [h for loop in self._loops for s, h in loop.heads.items() if s.endswith(ending)]
+        accumulates = self._accumulates(heads, inside, ending)
         return Variable(
             line=self._line_of(nodes),
-            accumulates=self._accumulates(heads, inside, ending),
+            accumulates=accumulates,
+            role=self._role(inside, heads, accumulates),
             used=self._is_used([*heads, *(inside or nodes), program.attribute(name)]),
             set_up=_words(self._sources_before(outside)),
             loop=_words(self.sources_inside(inside)),
@@ -113,9 +130,14 @@ class View:
 
     def _is_entry(self, call: Call) -> bool:
         """Whether a function is entered by this call in the loop; of others, before it."""
-        if self.calls(call.body.scope):
-            return self.has(call.scope, call.line)
-        return self._is_before(call)
+        inside = self.calls(call.body.scope) and self.has(call.scope, call.line)
+        if call.body.scope in self._entered:
+            return inside or not self._is_other(call)
+        return inside or (not self.calls(call.body.scope) and self._is_before(call))
+
+    def _is_other(self, call: Call) -> bool:
+        """Whether a function that runs was entered by another call."""
+        return call.body.scope in self._entered and call not in self._entered[call.body.scope]
 
     def _sources_before(self, nodes: Iterable[Node]) -> int:
         whole = self._program.whole()
@@ -123,7 +145,8 @@ class View:
 
     def _is_before(self, call: Call) -> bool:
         """Whether a call may run before the loop."""
-        return call.scope in self._before and self._stands_before(call)
+        before = call.scope in self._before and self._stands_before(call)
+        return before and not self._is_other(call)
 
     def _stands_before(self, call: Call) -> bool:
         last = self._last_line.get(call.scope)
@@ -243,6 +266,27 @@ class View:
     def _heads(self, loop: Loop, name: str) -> list[Node]:
         slot = name if loop.scope == self._scope else f"^{self._scope}:{name}"
         return [loop.heads[slot]] if slot in loop.heads else []
+
+    def _heads_in_calls(self, name: str) -> list[Node]:
+        """The same of parameters of functions that the loop, or the call, gives it to."""
+        todo, seen = [(self._scope, name)], {(self._scope, name)}
+        found: list[Node] = []
+        while todo:
+            scope, slot = todo.pop()
+            for call in self._calls_of[scope]:
+                for parameter, path in call.paths.items():
+                    inner = call.body.scope, parameter
+                    if path == slot and inner not in seen:
+                        seen.add(inner)
+                        todo.append(inner)
+            loops = (o for o in self._loops if o.scope == scope and slot in o.heads)
+            found += [loop.heads[slot] for loop in loops]
+        return found
+
+    def _role(self, inside: list[Node], heads: list[Node], accumulates: bool) -> Role:
+        program = self._program
+        matter = matters(program)
+        return role_of(inside, heads, program.whole(), matter, accumulates=accumulates)
 
     def _before_loop(self, name: str, outside: list[Node]) -> list[Node]:
         """The versions that a variable may have when the loop is entered."""

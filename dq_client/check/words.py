@@ -7,9 +7,9 @@ RANK, SIZE, PART, TIME, RANDOM, EMPTY, PROCESS = (1 << k for k in range(7))
 CLOCK = TIME | RANDOM | EMPTY | PROCESS
 
 # Kinds of values.
-SESSION, COMM, GRID, OBJECT, VALUE, LOCAL, RNG, FILE, SHOW, PLAIN, GENERATOR = (
+SESSION, COMM, GRID, OBJECT, VALUE, LOCAL, RNG, FILE, SHOW, PLAIN, GENERATOR, METHOD = (
     *("session", "comm", "grid", "object", "value", "part", "rng", "file", "show", "plain"),
-    "generator",
+    *("generator", "method"),  # "method:Bcast": of a communicator, under another name
 )
 BY_NAME = {"rs": SESSION, "session": SESSION, "comm": COMM, "world": COMM, "cart": COMM}
 
@@ -27,7 +27,8 @@ EQUAL = {"bcast", "allreduce", "allgather", "allgatherv", "barrier", "ibarrier",
 EQUAL |= {"iallreduce", "ibcast", "iallgather"}
 SINGLE = {
     *("send", "recv", "isend", "irecv", "ssend", "bsend", "issend", "sendrecv", "probe", "iprobe"),
-    *("sendrecv_replace", "mprobe", "improbe", "scatter", "scatterv", "gather", "gatherv"),
+    *("sendrecv_replace", "isendrecv", "isendrecv_replace", "mprobe", "improbe"),
+    *("scatter", "scatterv", "gather", "gatherv"),
     *("reduce", "ireduce", "igather", "iscatter", "alltoall", "alltoallv", "alltoallw", "scan"),
     *("exscan", "reduce_scatter", "reduce_scatter_block", "ialltoall"),
 }
@@ -38,7 +39,11 @@ RECEIVES |= {"allreduce", "allgather", "allgatherv", "sendrecv_replace", "bcast"
 DIVIDED = {"scatter", "scatterv", "iscatter", "alltoall", "alltoallv", "alltoallw", "ialltoall"}
 DIVIDED |= {"reduce_scatter", "reduce_scatter_block"}
 RECEIVES |= {"iallreduce", "ibcast", "iallgather", "igather", "iscatter", "reduce_scatter_block"}
-FIRST_IS_RECEIVED = {"recv", "irecv", "bcast", "ibcast", "sendrecv_replace"}
+RECEIVES |= {"isendrecv", "isendrecv_replace"}
+# Where the buffer stands that is received into, if not second.
+RECEIVED_AT = dict.fromkeys(("recv", "irecv", "bcast", "ibcast", "sendrecv_replace"), 0)
+RECEIVED_AT |= {"sendrecv": 3, "isendrecv": 3}
+FROM_ONE = {"recv", "irecv", "sendrecv", "isendrecv", "sendrecv_replace", "isendrecv_replace"}
 MAKES_COMM = {"dup", "clone", "split", "split_type", "create", "create_cart", "create_group", "sub"}
 
 # Functions by the last part of their name.

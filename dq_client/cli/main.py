@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "alloc": ("alloc", "alloc", "Open a shell with processors, and mpiexec on them."),
     "check": ("check", "check", "Find habits in a program that a resize would break."),
     "verify": ("verify", "verify", "Run a program with and without resizes, and compare."),
+    "recipe": ("recipe", "recipe", "Recipes for programs with checkpoints; does one fit?"),
     "jobs": ("job_views", "jobs", "List jobs."),
     "job": ("job_views", "job", "Show one job."),
     "nodes": ("node_commands", "nodes", "List nodes."),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dq_client.base import messages as m
-from dq_client.base.connection import Connection
+from dq_client.base.connection import Connection, ask
 from dq_client.base.errors import DQError, UsageError
 from dq_client.base.home import Home
 from dq_client.base.values import JOB_ID
@@ -37,12 +37,6 @@ def records() -> Iterator[Connection]:
     """For a command that only shows things: if no server runs, what its journal holds."""
     with looking(Home.default()) as connection:
         yield connection
-
-
-def ask(connection: Connection, body: m.RequestBody) -> Any:
-    """The data that the server answers; None if the request has no data for an answer."""
-    reply = connection.call(body)
-    return reply.data if isinstance(reply, m.Data) else None
 
 
 def cluster_now(connection: Connection) -> float:

@@ -20,13 +20,14 @@ from dq_client.base.values import (
     name_of,
     parse_env,
     parse_folder,
+    parse_go_on,
     parse_input,
     parse_jobs,
     parse_memory,
     parse_parts,
     parse_profile,
-    parse_protection,
     parse_range,
+    parse_recipe,
     parse_sizes,
     parse_time,
     parse_workers,
@@ -140,7 +141,22 @@ INF = float("inf")
     "--protect-dir", type=click.Path(path_type=Path),
     help="Where copies on disk go; all nodes must see it. Else the job's folder.",
 )  # fmt: skip
-@click.option("--restarts", type=int, help="How often to restart at most; with --protect, 3.")
+@click.option(
+    "--restarts", type=int, help="How often to restart at most; with --protect or --recipe, 3."
+)
+@click.option(
+    "--recipe", metavar="NAME|FILE",
+    help="Resize a program that writes checkpoints, as it is: lammps, gromacs, quantum-espresso, or"
+    " a file of your own (docs/recipes.md).",
+)  # fmt: skip
+@click.option(
+    "--checkpoint-every", metavar="K|TIME",
+    help="With --recipe: a checkpoint every K steps of the program, or every 30s, 5m.",
+)  # fmt: skip
+@click.option(
+    "--go-on", type=click.IntRange(1), metavar="ID",
+    help="With --recipe: begin with the last checkpoint of this job, which ran in the same folder.",
+)  # fmt: skip
 @click.option(
     "--app-name", default="",
     help="Program and problem by name: what earlier jobs of it have measured is not probed again.",
@@ -232,6 +248,9 @@ def _submission(program: tuple[str, ...], o: dict[str, Any]) -> tuple[m.Submit, 
     inherited, left_out = environment.inherited(os.environ, clean=o["clean_env"])
     env = parse_env(o["env"])
     environment.check_size(inherited | env)
+    recipe, protect = parse_recipe(o, argv, folder)
+    if o["go_on"] is not None:
+        env["DQ_RECIPE_FROM"] = parse_go_on(o, folder)
     body = m.Submit(
         request=uuid.uuid4().hex,
         name=o["name"] or name_of(parts[0].argv if parts else argv),
@@ -256,7 +275,7 @@ def _submission(program: tuple[str, ...], o: dict[str, Any]) -> tuple[m.Submit, 
         after_any=parse_jobs("--after-any", o["after_any"]),
         after_not=parse_jobs("--after-not", o["after_not"]),
         profile=parse_profile(o["profile"]) if o["profile"] else [],
-        protect=parse_protection(o),
+        protect=protect,
         input=parse_input(o["input_file"]) if o["input_file"] is not None else "",
         label=o["label"],
         exec_only=o["executed"],
@@ -270,6 +289,7 @@ def _submission(program: tuple[str, ...], o: dict[str, Any]) -> tuple[m.Submit, 
         retry=o["retry"],
         array=parse_array(o["array"], o["each_line"]),
         workers=parse_workers(o["kind"], o["stop_signal"], o["grace"]),
+        recipe=recipe,
     )
     return body, left_out
 

@@ -20,10 +20,10 @@ from dq_client.base import opened, storage
 from dq_client.base.connection import Connection
 from dq_client.base.errors import DQError, NoServer, Timeout, UsageError
 from dq_client.base.hardware import shared_out
-from dq_client.base.home import Home, is_alive, machine
-from dq_client.base.text_files import object_of
+from dq_client.base.home import Home
 from dq_client.deploy.cluster import Cluster
 from dq_client.node import supervision
+from dq_client.node.local_agents import running_agents
 
 if TYPE_CHECKING:
     from dq_client.node.emulation.enforcement import Enforcement
@@ -291,21 +291,6 @@ def wait_for_nodes(home: Home, names: set[str]) -> None:
         wait_until(all_up, PATIENCE_S, "not every node reported: see the agents' logs")
     finally:
         connection.close()
-
-
-def running_agents(home: Home) -> dict[str, dict[str, float]]:
-    """Agents of this home that run on this machine, by name."""
-    found = {}
-    for path in sorted((home.root / "agents").glob("*/agent.json")):
-        try:
-            info = object_of(path)
-        except (OSError, ValueError):
-            continue
-        # A home may be shared: pids of other machines mean nothing here.
-        here = info.pop("machine", machine()) == machine()
-        if here and is_alive(info.get("pid", 0), info.get("create_time")):
-            found[path.parent.name] = info
-    return found
 
 
 def stop_agents(home: Home, names: list[str] | None = None, *, at_once: bool = False) -> list[str]:

@@ -51,7 +51,7 @@ class Place(TypedDict):
 class Protection(TypedDict):
     """How a job is protected and what that has cost."""
 
-    how: Annotated[str, told("`disk` or `partner`")]
+    how: Annotated[str, told("`disk`, `partner`, or `recipe`: the program's own checkpoints")]
     restarts_max: Annotated[int, told("how often it may be started again")]
     copies: Annotated[int, told("copies made so far")]
     step: Annotated[int | None, told("the turn of the newest copy")]

@@ -3,11 +3,11 @@
 A feature is one class in one file of features/. It handles the events that are its own
 (`@handles`), keeps what it knows in records (model/records.py), declares its options
 (model/options.py) and its reasons (model/reasons.py), and joins the work of others by overriding
-hooks. It imports the model, planning.py, transaction.py and turn.py, never another feature.
+hooks. It imports the model, planning/, transaction.py and turn.py, never another feature.
 
 Most features need a few of these hooks:
 
-    promises  which processors it takes from the future (planning.py)
+    promises  which processors it takes from the future (planning/)
     deadline  when time alone makes something due; `tick`, or a scheduling pass, does it
     starts    the beginning of a scheduling pass: grant what waits, say who starts
     verdict   what a job does at its remap point

@@ -6,7 +6,7 @@ Ask when
 * waiting jobs need more processors than are idle or on their way. The queue is gone through in its
   order. A job counts if it could start once all nodes that may still be asked for have come: for
   one that has to wait for running jobs to end as well, nodes would only stand idle. Jobs behind
-  such a one count if the start policy backfills and EASY's rule (policies/shadow.py) lets them;
+  such a one count if the start policy backfills and EASY's rule (planning/shadow.py) lets them;
 * a waiting job needs memory, GPUs or features that what is idle does not have (pool_needs.py);
 * a waiting job needs nodes that last longer than those that are there (features/node_ends.py);
 * jobs that can be moved have processors on nodes whose time ends soon (pool_renewal.py);
@@ -51,7 +51,7 @@ from dq_server.core.model.scalability import RunTime
 from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.state import State
 from dq_server.core.planning import INF, free, running
-from dq_server.core.policies.shadow import Reservation, reserve
+from dq_server.core.planning.shadow import Reservation, reserve
 from dq_server.core.pool_needs import wanted_for, with_hidden
 from dq_server.core.pool_renewal import Renewal, renewal, renewal_times
 from dq_server.core.turn import Turn
@@ -152,7 +152,7 @@ class View:
                     break
                 # Of the machine as it would be with all nodes that may be asked for.
                 left = self.idle + self.room * self.per_node - found.processors
-                ahead = reserve(self.state, [], left, needed, self.now)
+                ahead = reserve(self.state, self.state.ends, left, needed, self.now)
         return found
 
     def _line(self) -> Iterator[Job]:

@@ -20,14 +20,11 @@ from dq_server.core.feature import Feature, Handler
 from dq_server.core.features import FEATURES
 from dq_server.core.model.actions import Action
 from dq_server.core.model.config import SchedulerConfig
-from dq_server.core.model.events import Configured, Event, JobStarted, JobSubmitted
+from dq_server.core.model.events import Configured, Event
 from dq_server.core.model.jobs import Job
 from dq_server.core.model.state import State
 from dq_server.core.policies.base import Policies
 from dq_server.core.turn import Turn
-
-# After these, what a start policy worked out still holds for the jobs it looked at (State.changes).
-ADDS_ONLY = frozenset({JobSubmitted, JobStarted})
 
 
 def _handlers() -> dict[type, Handler]:
@@ -88,15 +85,12 @@ class Scheduler:
         return turn.actions
 
     def _handle(self, turn: Turn, event: Event) -> None:
-        kind = type(event)
-        if kind not in ADDS_ONLY:
-            self.state.changes += 1
         if isinstance(event, Configured):
             self.configure(event.config)
             turn.config, turn.policies = self.config, self.policies
             turn.schedule()
         else:
-            HANDLERS[kind](turn, event)
+            HANDLERS[type(event)](turn, event)
 
     def turn(self, now: float) -> Turn:
         """A turn at `now`: for handlers, and for who only wants to ask (explain.py)."""

@@ -163,6 +163,7 @@ class Turn:
         )
         state.next_job += 1
         state.jobs[job.id] = job
+        state.touch(job)
         if spec.request_id:
             state.by_request[spec.request_id] = job.id
         self.actions.append(JobAccepted(job.id))
@@ -204,6 +205,7 @@ class Turn:
     def withdraw(self, job: Job) -> None:
         """The job is no longer to be started or served."""
         self.state.queue.pop(job.id, None)
+        self.state.touch(job)
         for feature in self.features[Feature.withdrawn]:
             feature.withdrawn(self, job)
 

@@ -2,7 +2,7 @@
 
 Three kinds of others: jobs in the queue, as far as nobody has promised them a start; running jobs
 that wait for more, by an order of their user, a request of their own or the next size that they are
-still to try; and promises, which are due at a time (planning.py).
+still to try; and promises, which are due at a time (planning/).
 """
 
 from __future__ import annotations

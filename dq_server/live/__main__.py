@@ -33,6 +33,7 @@ from dq_server.live.engines.link import EngineLink
 from dq_server.live.loop import Front
 from dq_server.live.standby import take_over
 from dq_server.live.store import identity
+from dq_server.live.store.journal import JournalError
 
 # A full collection of a million objects takes 0.2 s, in which nobody is answered, and finds
 # nothing: the state has no cycles, and those of exceptions are young. So: hardly ever.
@@ -77,7 +78,7 @@ def main(argv: list[str] | None = None) -> int:
     except DQError as e:
         print(f"dq server: {e}", file=sys.stderr)  # noqa: T201
         return e.exit_code
-    except (SchedulerError, OSError) as e:
+    except (SchedulerError, JournalError, OSError) as e:
         why = storage.fault(home.root) if home.root.is_dir() else ""
         print(f"dq server: {why or e}", file=sys.stderr)  # noqa: T201
         return 1 if why or isinstance(e, OSError) else 2

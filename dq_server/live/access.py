@@ -138,9 +138,9 @@ def bind_router(
     # Without an authenticator CURVE lets any stranger's key in; an enforced domain fails closed.
     router.setsockopt(zmq.ZAP_DOMAIN, DOMAIN.encode())
     router.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
-    # Without it a message to a full queue is dropped silently; with it the send raises (front.py).
+    # Without it a message to a full queue is dropped silently; with it the send raises (loop.py).
     router.setsockopt(zmq.ROUTER_MANDATORY, 1)
-    # Per frame, so it bounds no message of many frames: guard.py does.
+    # Per frame, so it bounds no message of many frames: connection_limits.py does.
     router.setsockopt(zmq.MAXMSGSIZE, 2 * m.FRAME_BYTES_MAX)
     router.setsockopt(zmq.HANDSHAKE_IVL, 5000)
     router.setsockopt(zmq.SNDHWM, 2000)

@@ -38,7 +38,7 @@ class Desk:
 
     # --- what can be done ---------------------------------------------------------------------
 
-    # Hand an event to the scheduler; a SchedulerError, and nothing has changed, if it is refused.
+    # Hand an event to the scheduler; SchedulerError or Stalled, and nothing has changed: refused.
     apply: Callable[[ev.Event], list[act.Action]]
     # To the connection that asked, by the request's id.
     reply: Callable[[bytes, str, m.ReplyBody], None]

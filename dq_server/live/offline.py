@@ -23,6 +23,7 @@ from dq_client.base.errors import DQError, NoServer
 from dq_client.base.home import Home
 from dq_server.core.model.errors import SchedulerError
 from dq_server.live.loop import Front
+from dq_server.live.store.journal import JournalError
 
 
 def main() -> int:
@@ -39,7 +40,7 @@ def main() -> int:
             }
             print(json.dumps(told), flush=True)  # noqa: T201
             _serve(front)
-    except (DQError, SchedulerError, OSError) as e:
+    except (DQError, JournalError, SchedulerError, OSError) as e:
         print(e, file=sys.stderr)  # noqa: T201
         return e.exit_code if isinstance(e, DQError) else 1
     return 0

@@ -3,12 +3,10 @@
 A turn takes in messages (`receive`) and time (`tick`) and hands events to the scheduler;
 `finish_turn` commits them to the journal in one transaction and only then sends what follows:
 replies and orders. If the commit fails nothing is sent but refusals, and the state is rebuilt from
-what the journal holds. While the disk cannot be written nothing happens at all (stall.py).
-What requests do is in requests/, what the scheduler's actions bring about in orders.py; both work
-through the desk (desk.py).
-
-Sockets and threads are front.py's. Journal, clock and outlet are handed in, so that the whole
-server also runs in a simulated world (tests/dst).
+what the journal holds. While the disk cannot be written nothing happens at all (read_only.py).
+What requests do is in requests/, what the scheduler's actions bring about in orders/; both work
+through the desk (context.py). Sockets and threads are loop.py's. Journal, clock and outlet are
+handed in, so that the whole server also runs in a simulated world (tests/dst).
 """
 
 from __future__ import annotations
@@ -89,7 +87,7 @@ class Server:
         """Make the state that the journal leads to, and let it go on from there.
 
         clock, off_s  the cluster's time, and how far the system clock is ahead of it (clock.py)
-        reads         it shows what the journal holds, and nothing happens any more (reader.py)
+        reads         it shows what the journal holds, and nothing happens any more (offline.py)
         least_epoch   agents obey no server of an earlier one (leader.py)
         options       of the command line, for a standby that takes this server's place
         """
@@ -218,8 +216,8 @@ class Server:
     def apply(self, event: ev.Event) -> list[act.Action]:
         """Hand an event to the scheduler, journal it, carry out what follows.
 
-        Raises a SchedulerError, and nothing has changed, if the scheduler does not accept it; it is
-        Stalled if nothing can be saved at present.
+        SchedulerError: the scheduler does not accept it. Stalled: nothing can be saved at present.
+        Nothing has changed then.
         """
         if self.stall:
             self.stall.check()

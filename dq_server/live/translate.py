@@ -100,6 +100,7 @@ def submission(
         error=message.error,
         retry=message.retry,
         workers=_workers(message, kind),
+        recipe=message.recipe,
     )
     spec.validate()
     if spec.needs_agents and not launching.by_agents:

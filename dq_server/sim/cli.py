@@ -8,6 +8,7 @@ import click
 
 # name -> "module:attribute" of its click command
 COMMANDS = {
+    "forecast": "dq_server.sim.forecast_command:command",
     "import": "dq_server.sim.import_command:import_",
     "plan": "dq_server.sim.plan_command:plan",
     "replay": "dq_server.sim.replay_command:replay",

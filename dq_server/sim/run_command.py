@@ -301,7 +301,7 @@ def _check_outputs(workload: Path, csv: Path | None, plot: Path | None) -> None:
     if csv is not None and csv.absolute() == plot.absolute():
         raise InputError("--csv and --plot name the same file")
     if find_spec("matplotlib") is None:
-        raise InputError("--plot needs matplotlib: pip install 'dq-mpi[web]'")
+        raise InputError("--plot needs matplotlib: pip install 'dq-mpi[plots]'")
 
 
 def _read(

@@ -59,7 +59,7 @@ GROUPS = {
             "tests/sim",
             "tests/dst/test_whole.py::test_every_life_is_right",
         ),
-        0.5,
+        0.45,
     ),
     "live": Group(
         ("dq_server/live/**/journal.py", "dq_server/live/**/access.py"),
@@ -73,20 +73,23 @@ GROUPS = {
     "plan": Group(
         ("resize_lib/**/plan.py", "resize_lib/**/runs.py"),
         ("tests/plan",),
-        0.1,
+        0.05,
     ),
     "agent": Group(
         (
-            *(f"dq_client/node/agent/{name}.py" for name in ("own_ranks", "kept", "copies")),
+            *(f"dq_client/node/agent/{name}.py" for name in ("own_ranks", "local_start", "copies")),
             "dq_client/node/agent/vacancies.py",
-            *(f"dq_server/live/{name}.py" for name in ("orders", "job_ranks", "reconciliation")),
+            *(f"dq_server/live/orders/{name}.py" for name in ("dispatch", "job_ranks")),
+            "dq_server/live/orders/reconciliation.py",
         ),
         (
             *(f"tests/client/test_{name}.py" for name in ("ends", "kept_copies", "private")),
+            "tests/client/test_agent_*.py",
             "tests/live/test_own_ranks.py",
             "tests/live/test_own_ranks_growth.py",
             "tests/live/test_ends_and_copies.py",
             "tests/live/test_leaving_nodes.py",
+            "tests/live/test_background_heard.py",
             "tests/dst/test_whole.py::test_every_life_is_right",
         ),
         0.15,
@@ -98,7 +101,7 @@ GROUPS = {
         ),
         (
             *(f"tests/client/test_{name}.py" for name in ("ends", "lost_output", "rank_marks")),
-            *(f"tests/client/test_{name}.py" for name in ("keeper_worlds", "exchange", "opened")),
+            *(f"tests/client/test_{name}.py" for name in ("keeper*", "exchange", "opened")),
             "tests/client/test_ranks_*.py",
             "tests/mpi/test_keeper.py",
         ),
@@ -107,9 +110,19 @@ GROUPS = {
     ),
     "resize": Group(
         ("resize_lib/resize.py", "resize_lib/remap_point.py"),
-        ("tests/plan/test_crowded_growth.py", "tests/mpi/test_session_resizes.py"),
+        (
+            "tests/plan/test_crowded_growth.py",
+            "tests/plan/test_remap_*.py",
+            "tests/plan/test_resize_steps.py",
+            "tests/mpi/test_session_resizes.py",
+        ),
         0.05,
         copied=True,
+    ),
+    "protection": Group(
+        ("resize_lib/protection/*.py",),
+        ("tests/plan/test_prot*.py", "tests/plan/test_copy_verdict.py"),
+        0.1,
     ),
 }  # fmt: skip
 

@@ -220,7 +220,9 @@ def _run(
     os.environ.update(HYPOTHESIS_PROFILE="mutants", DQ_SEEDS="25")
     if mutant is not None and not copied:
         sys.meta_path.insert(0, MutatedFinder(mutant))
+    # Without those that look at the whole machine: other trials are on it.
     options = ["-x", "-q", "-p", "no:cacheprovider", "-o", "timeout=0", "--tb=line", "-rfE"]
+    options += ["-m", "not alone"]
     quickest = QuickestFirst(log.with_name("took.json"), mutant)
     code = pytest.main([*options, *tests], plugins=[quickest])
     sys.stdout.flush()

@@ -1,9 +1,8 @@
 """Sparse matrices in compressed rows, distributed by rows."""
 
-# ruff: noqa: ARG002 - signatures are those of descriptors.Custom, and of all declared objects
+# ruff: noqa: ARG002 - signatures are those of descriptors.Segmented, and of all declared objects
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -14,13 +13,21 @@ from numpy.typing import DTypeLike, NDArray
 from dq_client.base.messages import Place
 from resize_lib.declared.base import Move, plain_dtype
 from resize_lib.declared.packed import Packed
-from resize_lib.descriptors import Block1D, Custom, DescriptorError, ProcessGrid, Weighted1D
+from resize_lib.descriptors import (
+    Block1D,
+    Custom,
+    Cut,
+    DescriptorError,
+    ProcessGrid,
+    Segmented,
+    Weighted1D,
+)
 
 if TYPE_CHECKING:
     from resize_lib.jobsession import Session
 
-HEAD = struct.Struct("<3q")  # a piece: first row, rows, entries
-RowLayout: TypeAlias = Callable[[Sequence[Place]], Block1D | Weighted1D]
+RowBlocks: TypeAlias = Block1D | Weighted1D
+RowLayout: TypeAlias = Callable[[Sequence[Place]], RowBlocks]
 
 
 class Rows(NamedTuple):
@@ -169,60 +176,75 @@ class CSR(Packed):
 
     # --- resizes --------------------------------------------------------------------------
 
-    def custom(self, move: Move) -> Custom:
+    def cutting(self, move: Move) -> Segmented:
         """Whole rows, cut where the new blocks begin."""
         after = self._layout(move.after)
-        return self._custom(after, after)
+        return self._segmented(after, after)
 
     @property
     def desc(self) -> Custom:
         """For copies: rows that come back lie as they did when they were copied."""
-        return self._custom(self._layout(self._session.places), None)
+        return self._segmented(self._layout(self._session.places), None).as_bytes()
 
-    def _custom(self, after: Block1D | Weighted1D, expected: Block1D | Weighted1D | None) -> Custom:
+    def _segmented(self, after: RowBlocks, expected: RowBlocks | None) -> Segmented:
         label = f"CSR {self.name} {self.shape} {self.dtype.str}"
-        return Custom(partial(self._pack, after), partial(self._unpack, expected), label)
+        kinds = np.dtype(np.int64), self._index_dtype, self._index_dtype, self.dtype
+        return Segmented(partial(self._cut, after), partial(self._join, expected), kinds, label)
 
-    def _pack(
-        self, after: Block1D | Weighted1D, value: Held, old_grid: ProcessGrid, old_rank: int,
+    @property
+    def _index_dtype(self) -> np.dtype[Any]:
+        """Of columns, and of lengths of rows, where they travel: the same on every rank."""
+        return np.dtype(np.int32 if self.shape[1] <= np.iinfo(np.int32).max else np.int64)
+
+    def _cut(
+        self, after: RowBlocks, value: Held, old_grid: ProcessGrid, old_rank: int,
         new_grid: ProcessGrid,
-    ) -> list[bytes]:  # fmt: skip
-        self._check(Rows(*value.rows), len(value.rows.indptr) - 1)  # a program may have spoilt it
-        held = Held(
-            value.first, value.rows._replace(data=value.rows.data.astype(self.dtype, copy=False))
+    ) -> Cut:  # fmt: skip
+        """First row, lengths of rows, columns and values of what each new rank gets."""
+        data, indices, indptr = value.rows
+        self._check(value.rows, len(indptr) - 1)  # a program may have spoilt it
+        bounds = np.asarray(after.axis(new_grid).bounds, np.int64)
+        edges = np.clip(bounds - value.first, 0, len(indptr) - 1)
+        rows, entries = np.diff(edges), np.diff(indptr[edges]).astype(np.int64)
+        firsts, some = value.first + edges[:-1], (rows > 0).astype(np.int64)
+        kind = self._index_dtype
+        lengths = np.diff(indptr).astype(kind, copy=False)
+        arrays = [
+            firsts,
+            lengths,
+            indices.astype(kind, copy=False),
+            data.astype(self.dtype, copy=False),
+        ]
+        counts = np.stack([some, rows, entries, entries])
+        starts = np.stack(
+            [np.arange(len(some)), edges[:-1], indptr[edges[:-1]], indptr[edges[:-1]]]
         )
-        return [_piece(held, _range(after, new_grid.size, rank)) for rank in range(new_grid.size)]
+        return Cut([np.ascontiguousarray(array) for array in arrays], starts, counts)
 
-    def _unpack(
-        self, expected: Block1D | Weighted1D | None, pieces: Sequence[bytes],
-        old_grid: ProcessGrid, new_rank: int, new_grid: ProcessGrid,
+    def _join(
+        self, expected: RowBlocks | None, arrays: Sequence[NDArray[Any]],
+        counts: Sequence[NDArray[np.int64]], old_grid: ProcessGrid, new_rank: int,
+        new_grid: ProcessGrid,
     ) -> Held:  # fmt: skip
-        found = sorted((self._read(piece) for piece in pieces if piece), key=lambda part: part[0])
-        first = found[0][0] if found else 0
-        rows = range(first, first + sum(len(part.indptr) for _, part in found))
+        firsts, lengths, indices, data = arrays
+        sizes = counts[1][counts[0] > 0]
+        order = np.argsort(firsts, kind="stable")
+        if (order != np.arange(len(order))).any():  # old ranks may have come in any order
+            lengths, indices, data = _reordered(order, sizes, lengths, indices, data)
+        begins, sizes = firsts[order], sizes[order]
+        first = int(begins[0]) if len(begins) else 0
+        rows = range(first, first + int(sizes.sum()))
         if expected is not None:
             rows = _range(expected, new_grid.size, new_rank)
-        at = rows.start
-        for begin, part in found:
-            if begin != at:
-                break
-            at += len(part.indptr)
+        ends = rows.start + np.cumsum(sizes)
+        gaps = np.flatnonzero(begins != np.concatenate(([rows.start], ends))[:-1])
+        at = int(ends[gaps[0] - 1]) if len(gaps) and gaps[0] else rows.start
+        at = at if len(gaps) or not len(ends) else int(ends[-1])
         if at != rows.stop:
             raise ValueError(f"row {at} of rows {rows.start} to {rows.stop} did not arrive")
-        parts = [part for _, part in found]
-        lengths = np.concatenate([np.zeros(1, np.int64), *(part.indptr for part in parts)])
-        data = np.concatenate([np.empty(0, self.dtype), *(part.data for part in parts)])
-        indices = np.concatenate([np.empty(0, np.int64), *(part.indices for part in parts)])
-        arrays = Rows(data, indices, np.cumsum(lengths))
-        return Held(rows.start, self._as_local(arrays, len(rows)))
-
-    def _read(self, piece: bytes) -> tuple[int, Rows]:
-        """First row, and data, columns and lengths of rows, of one piece."""
-        first, rows, entries = HEAD.unpack_from(piece)
-        lengths = np.frombuffer(piece, np.int64, rows, HEAD.size)
-        indices = np.frombuffer(piece, np.int64, entries, HEAD.size + 8 * rows)
-        data = np.frombuffer(piece, self.dtype, entries, HEAD.size + 8 * (rows + entries))
-        return first, Rows(data, indices, lengths)
+        indptr = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(lengths, out=indptr[1:])
+        return Held(rows.start, self._as_local(Rows(data, indices, indptr), len(rows)))
 
     def __repr__(self) -> str:
         rows = self.rows
@@ -254,17 +276,16 @@ def _cut(found: Rows, low: int, high: int) -> Rows:
     return Rows(found.data[begin:end], found.indices[begin:end], indptr)
 
 
-def _piece(held: Held, theirs: range) -> bytes:
-    """What `held` has of rows `theirs`, as bytes; none if nothing."""
-    count = len(held.rows.indptr) - 1
-    low = min(max(theirs.start - held.first, 0), count)
-    high = max(min(theirs.stop - held.first, count), low)
-    if low == high:
-        return b""
-    part = _cut(held.rows, low, high)
-    head = HEAD.pack(held.first + low, high - low, len(part.data))
-    lengths = np.diff(part.indptr).astype(np.int64)
-    return head + lengths.tobytes() + part.indices.astype(np.int64).tobytes() + part.data.tobytes()
+def _reordered(
+    order: NDArray[np.int64], sizes: NDArray[np.int64], *arrays: NDArray[Any]
+) -> list[NDArray[Any]]:
+    """Lengths of rows, columns and values, with their blocks of `sizes` rows in another order."""
+    lengths = arrays[0]
+    row_ends = np.cumsum(sizes)[:-1]
+    blocks = np.split(lengths, row_ends)
+    entry_ends = np.cumsum([int(block.sum()) for block in blocks])[:-1]
+    split = [blocks, *(np.split(array, entry_ends) for array in arrays[1:])]
+    return [np.concatenate([pieces[k] for k in order]) for pieces in split]
 
 
 def _rows_of(name: str, matrix: Any, shape: tuple[int, int]) -> Rows:

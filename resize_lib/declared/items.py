@@ -1,6 +1,6 @@
 """Items that belong to whichever rank a rule says, and move when that changes: particles."""
 
-# ruff: noqa: ARG002 - signatures are those of descriptors.Custom, and of all declared objects
+# ruff: noqa: ARG002 - signatures are those of descriptors.Segmented, and of all declared objects
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 from resize_lib import tags
 from resize_lib.declared.base import Move, plain_dtype
 from resize_lib.declared.packed import Packed
-from resize_lib.descriptors import Custom, DescriptorError, ProcessGrid
+from resize_lib.descriptors import Cut, DescriptorError, ProcessGrid, Segmented
 from resize_lib.redistribution.agreement import agree
 from resize_lib.redistribution.types import CustomDataError
 
@@ -128,14 +128,19 @@ class Items(Packed):
                 f"owner of {self.name!r} gave ranks {found.min()} to {found.max()} in a job of"
                 f" {size}"
             )
-        return found.astype(np.int64)
+        return found.astype(np.int64, copy=False)
+
+    def _by_owner(self, items: NDArray[Any], size: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """The items in the order of their ranks in a job of `size`, and how many each gets."""
+        owners = self._owners(items, size)
+        if len(owners) and not (owners[1:] >= owners[:-1]).all():
+            items = items[np.argsort(owners, kind="stable")]
+        return items, np.bincount(owners, minlength=size).astype(np.int64)
 
     def _pieces(self, items: NDArray[Any], size: int) -> list[NDArray[Any]]:
         """The items of each rank in a job of `size`."""
-        owners = self._owners(items, size)
-        order = np.argsort(owners, kind="stable")
-        ends = np.searchsorted(owners[order], np.arange(1, size))
-        return np.split(items[order], ends)
+        sorted_items, counts = self._by_owner(items, size)
+        return np.split(sorted_items, np.cumsum(counts)[:-1])
 
     def _joined(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
         return self._sorted(np.concatenate([np.empty(0, self.dtype), *parts]))
@@ -147,28 +152,20 @@ class Items(Packed):
 
     # --- resizes --------------------------------------------------------------------------
 
-    def custom(self, move: Move) -> Custom:
+    def cutting(self, move: Move) -> Segmented:
         """To the owners in the new size."""
         descr = self.dtype.descr if self.dtype.names else self.dtype.str
-        return Custom(self._pack, self._unpack, f"Items {self.name} {descr} by {self._key}")
+        label = f"Items {self.name} {descr} by {self._key}"
+        return Segmented(self._cut, self._join, (self.dtype,), label)
 
-    def _pack(
-        self,
-        value: NDArray[Any],
-        old_grid: ProcessGrid,
-        old_rank: int,
-        new_grid: ProcessGrid,
-    ) -> list[bytes]:
-        return [piece.tobytes() for piece in self._pieces(self._checked(value), new_grid.size)]
+    def _cut(
+        self, value: NDArray[Any], old_grid: ProcessGrid, old_rank: int, new_grid: ProcessGrid
+    ) -> Cut:
+        items, counts = self._by_owner(self._checked(value), new_grid.size)
+        return Cut.behind([np.ascontiguousarray(items)], counts[np.newaxis])
 
-    def _unpack(
-        self,
-        pieces: Sequence[bytes],
-        old_grid: ProcessGrid,
-        new_rank: int,
-        new_grid: ProcessGrid,
-    ) -> NDArray[Any]:
-        return self._joined([np.frombuffer(piece, self.dtype) for piece in pieces])
+    def _join(self, arrays: Sequence[NDArray[Any]], counts: object, *grids: object) -> NDArray[Any]:
+        return self._sorted(arrays[0])
 
     def __repr__(self) -> str:
         return f"<Items {self.name!r}: {self.dtype}, here {len(self.local)}>"

@@ -80,7 +80,7 @@ class LocalState(Packed):
             self.held = self.held._replace(rank=self._session.comm.rank)
         return super().moving(move)
 
-    def custom(self, move: Move) -> Custom:
+    def cutting(self, move: Move) -> Custom:
         """What leavers have goes to new rank 0; everything else stays where it is."""
         stays = frozenset(old for old, r in enumerate(move.old_ranks) if r in move.new_ranks)
         joins = frozenset(new for new, r in enumerate(move.new_ranks) if r not in move.old_ranks)

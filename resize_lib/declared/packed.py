@@ -1,4 +1,4 @@
-"""Values of any kind: the same on every rank, or cut and joined by functions."""
+"""Values of any kind: the same on every rank, or cut into segments and joined again."""
 
 # ruff: noqa: ARG002 - signatures are those of descriptors.Custom, and of all declared objects
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 from dq_client.base.messages import Place
 from resize_lib.declared.base import Move
-from resize_lib.descriptors import Custom, ProcessGrid
+from resize_lib.descriptors import Custom, ProcessGrid, Segmented
 from resize_lib.redistribution import MovingArray
 
 if TYPE_CHECKING:
@@ -47,15 +47,15 @@ class Value(Generic[T]):
 
 
 class Packed:
-    """What functions cut into pieces of bytes and join again; `held` is this rank's part.
+    """What functions cut into segments and join again; `held` is this rank's part.
 
-    `custom` gives the functions for a move between given places.
+    `cutting` gives the functions for a move between given places.
     """
 
     def __init__(self, session: Session, name: str, held: Any) -> None:
         self._session, self.name, self.held = session, name, held
 
-    def custom(self, move: Move) -> Custom:
+    def cutting(self, move: Move) -> Custom | Segmented:
         """How this value is cut and joined in `move`."""
         raise NotImplementedError
 
@@ -64,7 +64,9 @@ class Packed:
         """For copies: cut for, and joined on, the places of the session now."""
         ranks = range(self._session.size)
         places = self._session.places
-        return self.custom(Move(places, places, joining=False, old_ranks=ranks, new_ranks=ranks))
+        return _as_bytes(
+            self.cutting(Move(places, places, joining=False, old_ranks=ranks, new_ranks=ranks))
+        )
 
     def part_bytes(self, grid: ProcessGrid, rank: int, places: Sequence[Place]) -> int:
         """Unknown: it is packed when it moves."""
@@ -73,7 +75,7 @@ class Packed:
     def moving(self, move: Move) -> MovingArray:
         """For the redistribution."""
         held = None if move.joining else self.held
-        return MovingArray(self.name, self.custom(move), np.uint8, held)
+        return MovingArray(self.name, self.cutting(move), np.uint8, held)
 
     def take(self, value: Any) -> None:
         """The new local value."""
@@ -81,6 +83,10 @@ class Packed:
 
     def lay_out(self, places: Sequence[Place]) -> None:
         """Nothing to do: the layout follows when data move."""
+
+
+def _as_bytes(cutting: Custom | Segmented) -> Custom:
+    return cutting.as_bytes() if isinstance(cutting, Segmented) else cutting
 
 
 class Parcel(Packed):
@@ -106,7 +112,7 @@ class Parcel(Packed):
     def value(self, value: Any) -> None:
         self.held = value
 
-    def custom(self, move: Move) -> Custom:
+    def cutting(self, move: Move) -> Custom:
         """The application's functions."""
         return self._custom
 

@@ -25,10 +25,25 @@ from resize_lib.descriptors.axes import (
 from resize_lib.descriptors.cartesian import CartesianBlocks, balanced_dims
 from resize_lib.descriptors.one_axis import Block1D, Cyclic1D, Weighted1D
 from resize_lib.descriptors.two_axes import BlockCyclic
-from resize_lib.descriptors.whole import Custom, Pack, Piece, Replicated, Unpack
+from resize_lib.descriptors.whole import (
+    Custom,
+    Cut,
+    Pack,
+    Piece,
+    Replicated,
+    Segmented,
+    Unpack,
+)
 
 ArrayDescriptor: TypeAlias = (
-    BlockCyclic | Block1D | Cyclic1D | Weighted1D | CartesianBlocks | Replicated | Custom
+    BlockCyclic
+    | Block1D
+    | Cyclic1D
+    | Weighted1D
+    | CartesianBlocks
+    | Replicated
+    | Custom
+    | Segmented
 )
 
 __all__ = [
@@ -38,6 +53,7 @@ __all__ = [
     "BlockCyclic",
     "CartesianBlocks",
     "Custom",
+    "Cut",
     "Cyclic1D",
     "CyclicAxis",
     "DescriptorError",
@@ -48,6 +64,7 @@ __all__ = [
     "Piece",
     "ProcessGrid",
     "Replicated",
+    "Segmented",
     "Unpack",
     "Weighted1D",
     "balanced_dims",

@@ -11,6 +11,10 @@ nodes are one machine with one clock, so senders note the time in shared memory 
 
 Charged: Isend, Irecv, Send, Recv, Sendrecv with buffers, and the collectives below. Not charged,
 but working: everything else (pickled messages between two ranks, wildcard receives, one-sided).
+
+Without a link messages cost nothing, and waiting for them is still no computing: MPICH spins while
+it waits, and a pacer that took that for computing would stretch it, so that the others wait longer
+in turn.
 """
 # ruff: noqa: N802 - the methods are MPI's
 
@@ -21,6 +25,7 @@ import mmap
 import os
 import time
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -85,21 +90,29 @@ class SendTimes:
 
 
 class LinkState:
-    """What the communicators of one rank share: its link, the send times, who is on which node."""
+    """What the communicators of one rank share: its link, the send times, who is on which node.
 
-    def __init__(self, comm: MPI.Intracomm, link: Link, node_of: list[str]) -> None:
+    Collective over ``comm`` if there is a link.
+    """
+
+    def __init__(self, comm: MPI.Intracomm, link: Link | None, node_of: list[str]) -> None:
         self.link, self.rank, self.node_of = link, comm.rank, node_of
-        send_times = SendTimes(comm)
-        self.stamps = send_times.stamps
-        link.medium = send_times if link.duplex == "shared" else None
+        if link is not None:
+            send_times = SendTimes(comm)
+            self.stamps = send_times.stamps
+            link.medium = send_times if link.duplex == "shared" else None
         self.sent = np.zeros((CHANNELS, comm.size), dtype=np.int64)
         self.received = np.zeros((CHANNELS, comm.size), dtype=np.int64)
         # told the processor time that went into communicating: a pacer does not charge it
         self.exclude: Callable[[float], None] = lambda _: None
 
-    def crosses(self, peer: int) -> bool:
-        """Whether messages to `peer` cross the links."""
-        return self.node_of[peer] != self.node_of[self.rank]
+    def link_to(self, peer: int) -> Link | None:
+        """The link of this node if messages to `peer`, or from it, cross it."""
+        return self.link if self.node_of[peer] != self.node_of[self.rank] else None
+
+    def link_among(self, ranks: list[int]) -> Link | None:
+        """The link of this node if a collective of `ranks` crosses links."""
+        return self.link if len({self.node_of[r] for r in ranks}) > 1 else None
 
 
 class ShapedRequest(MPI.Request):
@@ -154,8 +167,11 @@ class ShapedComm(GridComm):
     ranks: list[int]
 
     @classmethod
-    def of(cls, comm: MPI.Intracomm, link: Link, node_of: list[str]) -> ShapedComm:
-        """Shape `comm`, whose rank r runs on node `node_of[r]`; collective, same handle."""
+    def of(cls, comm: MPI.Intracomm, link: Link | None, node_of: list[str]) -> ShapedComm:
+        """Shape `comm`, whose rank r runs on node `node_of[r]`; same handle.
+
+        Collective if there is a link.
+        """
         shaped = cls(comm)
         shaped.state = LinkState(comm, link, node_of)
         shaped.channel, shaped.ranks = 0, list(range(comm.size))
@@ -180,10 +196,10 @@ class ShapedComm(GridComm):
     def Isend(self, buf: Any, dest: int, tag: int = 0) -> MPI.Request:
         """As MPI's, timed."""
         state = self.state
-        if dest < 0 or not state.crosses(peer := self.ranks[dest]):
+        if dest < 0 or (link := state.link_to(peer := self.ranks[dest])) is None:
             return MPI.Intracomm.Isend(self, buf, dest, tag)
         nbytes = buffer_bytes(buf)
-        leaves_s = state.link.send(nbytes)
+        leaves_s = link.send(nbytes)
         number = state.sent[self.channel, peer] % RING
         state.sent[self.channel, peer] += 1
         state.stamps[self.channel, state.rank, peer, number] = leaves_s
@@ -191,7 +207,7 @@ class ShapedComm(GridComm):
         request = MPI.Intracomm.Isend(self, buf, dest, tag)
         if nbytes <= EAGER_BYTES:
             return request
-        gone_s = state.link.out_free_s  # now: later messages will move it
+        gone_s = link.out_free_s  # now: later messages will move it
         return ShapedRequest.of(request, lambda: gone_s)
 
     @receiving
@@ -199,14 +215,12 @@ class ShapedComm(GridComm):
         """As MPI's, timed; not timed from MPI.ANY_SOURCE."""
         state = self.state
         request = MPI.Intracomm.Irecv(self, buf, source, tag)
-        if source < 0 or not state.crosses(peer := self.ranks[source]):
+        if source < 0 or (link := state.link_to(peer := self.ranks[source])) is None:
             return request
         nbytes = buffer_bytes(buf)
         place = (self.channel, peer, state.rank, state.received[self.channel, peer] % RING)
         state.received[self.channel, peer] += 1
-        return ShapedRequest.of(
-            request, lambda: state.link.receive(float(state.stamps[place]), nbytes)
-        )
+        return ShapedRequest.of(request, lambda: link.receive(float(state.stamps[place]), nbytes))
 
     def Send(self, buf: Any, dest: int, tag: int = 0) -> None:
         """As MPI's, asleep."""
@@ -255,8 +269,9 @@ class ShapedComm(GridComm):
         used_s = time.thread_time()
         wait_until(request.Test)
         # Slept once it is complete, on all ranks alike: MPI tells nobody who came last.
-        if len({self.state.node_of[r] for r in self.ranks}) > 1:
-            time.sleep(self.state.link.collective_s(nbytes, self.size))
+        link = self.state.link_among(self.ranks)
+        if link is not None:
+            time.sleep(link.collective_s(nbytes, self.size))
         self.state.exclude(time.thread_time() - used_s)
 
     def Barrier(self) -> None:
@@ -315,3 +330,31 @@ class ShapedComm(GridComm):
         """As mpi4py's, latency charged."""
         self._collective(super().Ibarrier())
         return super().allgather(sendobj)
+
+
+# What else waits for others, as MPI does it. Not among them: methods that note the line of the
+# program that calls them (traffic.py).
+UNTIMED = (
+    *("recv", "sendrecv", "Sendrecv_replace", "Probe", "probe", "Allgatherv", "Gatherv"),
+    *("Scatter", "Scatterv", "Alltoall", "Alltoallv", "Alltoallw", "Reduce_scatter"),
+    *("Reduce_scatter_block", "Scan", "Exscan", "scatter", "alltoall", "scan", "exscan"),
+)
+
+
+def _excluded(name: str) -> Callable[..., Any]:
+    """A method of MPI whose processor time is no computing."""
+    method = getattr(GridComm, name)
+
+    @wraps(method)
+    def call(self: ShapedComm, *arguments: Any, **options: Any) -> Any:
+        used_s = time.thread_time()
+        try:
+            return method(self, *arguments, **options)
+        finally:
+            self.state.exclude(time.thread_time() - used_s)
+
+    return call
+
+
+for _name in UNTIMED:
+    setattr(ShapedComm, _name, _excluded(_name))

@@ -52,9 +52,11 @@ class Emulation:
         """The grid on `comm` (collective), its messages shaped, its ranks asleep while waiting."""
         # Nap also on one node and without a link: emulated nodes outnumber the machine's cores, and
         # a rank that polls would take the core from the rank it waits for.
-        if self.link is None or len({p.node for p in places}) == 1:
+        nodes = [place.node for place in places]
+        link = self.link if len(set(nodes)) > 1 else None
+        if link is None and self.pacer is None:
             return Grid(comm, rows, cols, wait="nap")
-        shaped = ShapedComm.of(comm, self.link, [p.node for p in places])
+        shaped = ShapedComm.of(comm, link, nodes)
         if self.pacer is not None:
             shaped.state.exclude = self.pacer.exclude
         return Grid(shaped, rows, cols, wait="nap")

@@ -109,7 +109,7 @@ def _sound(
 ) -> tuple[tuple[str, int], ...] | None:
     """A file for each part whose checksum is right; None if one has none. Each rank checks some."""
     left = [sorted(by_host.items()) for by_host in places]
-    files: list[tuple[str, int]] = [("", -1)] * len(places)
+    files: dict[int, tuple[str, int]] = {}
     unknown = set(range(len(places)))
     while unknown:
         if not all(left[part] for part in unknown):
@@ -125,7 +125,7 @@ def _sound(
                         continue
                 wrong.append(part)
         unknown = {p for text in gather_texts(comm, json.dumps(wrong)) for p in json.loads(text)}
-    return tuple(files)
+    return tuple(files[part] for part in range(len(places)))
 
 
 class Parts:

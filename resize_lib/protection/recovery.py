@@ -109,7 +109,7 @@ def needed(session: Session, open_old: Open) -> set[int]:
             return set(range(first.grid.size))
         old = first.layout(name)
         plan = plan_redistribution(old, first.grid, item.desc, grid, item.dtype.itemsize)
-        found |= {p for p in range(first.grid.size) if plan.transfer(p, session.rank).items}
+        found |= plan.takes(session.rank).keys()
     return found
 
 
@@ -182,11 +182,8 @@ def restore_array(
         )
     plan = plan_redistribution(old, old_grid, layout, grid, dtype.itemsize)
     local = empty(layout.local_shape(grid, rank), dtype, order)
-    for old_rank in range(old_grid.size):
-        transfer = plan.transfer(old_rank, rank)
-        if transfer.items:
-            source = open_old(old_rank).array(name)
-            _copy(transfer.box, source, local, layout, order)
+    for old_rank, box in sorted(plan.takes(rank).items()):
+        _copy(box, open_old(old_rank).array(name), local, layout, order)
     return local
 
 

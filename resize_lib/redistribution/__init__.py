@@ -9,8 +9,8 @@ axis · ``plan`` what moves between grid ranks · ``routes`` all arrays' plans, 
 ``collective`` the steps of a redistribution · ``agreement`` one error for all ranks · ``handshake``
 where the ranks' parts are · ``arrays`` old and new parts of this process · ways for data:
 ``messages``, and by ``peer_memory`` ``direct_copies``, ``pushes`` and ``slabs`` ·
-``replicated_custom`` data without a distribution · ``blocks`` strided copies · ``checksums`` ·
-``arena`` memory for parts and buffers.
+``replicated`` arrays · ``segments`` sparse matrices, items, packed data and values · ``blocks``
+strided copies · ``checksums`` · ``arena`` memory for parts and buffers.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from mpi4py import MPI
@@ -20,7 +18,7 @@ from resize_lib.redistribution.types import (
     OutOfMemoryError,
     RedistributionError,
 )
-from resize_lib.waiting import CROWDED, ROOMY, USUAL, has_room, wait_all
+from resize_lib.waiting import ROOMY, USUAL, Pace, has_room, wait_all
 
 # An exception type travels as its index in this list. Where ranks fail for different reasons the
 # type of the first of them is raised.
@@ -38,7 +36,6 @@ BY_FIRST_MAX = 32
 DIGEST_BYTES = 16
 HEAD_BYTES = 1 + DIGEST_BYTES  # kind, digest: before the caller's bytes
 NO_ERROR, NOT_FINE = 255, 254  # the worst kind is the least
-OVER = 253  # as the only byte of an answer
 
 
 def as_ours(error: Exception) -> RedistributionError:
@@ -59,87 +56,46 @@ def gather_records(comm: MPI.Intracomm, record: RawBytes) -> RawBytes:
     return records
 
 
-def _collect(
-    comm: MPI.Intracomm,
-    record: RawBytes,
-    ranks: Iterable[int],
-    meanwhile: Callable[[], None] | None = None,
-) -> RawBytes:
-    """On rank 0: the records of ``ranks`` and its own, one row per rank of ``comm``.
+def _collect(comm: MPI.Intracomm, record: RawBytes) -> RawBytes:
+    """On rank 0: the records of all ranks, one row per rank of ``comm``.
 
     By messages, which must not meet an application's.
     """
     records = np.full((comm.size, record.size), NO_ERROR, dtype=np.uint8)
     records[0] = record
-    received = [comm.Irecv([records[k], MPI.BYTE], source=k, tag=tags.AGREEMENT) for k in ranks]
-    if meanwhile is not None:
-        meanwhile()
-    wait_all(received, ROOMY if has_room(comm) else USUAL)
+    others = range(1, comm.size)
+    received = [comm.Irecv([records[k], MPI.BYTE], source=k, tag=tags.AGREEMENT) for k in others]
+    wait_all(received, _pace(comm))
     return records
 
 
-def _tell(comm: MPI.Intracomm, what: RawBytes, ranks: Collection[int]) -> None:
-    """Send rank 0's answer to these ranks."""
-    wait_all([comm.Isend([what, MPI.BYTE], dest=k, tag=tags.AGREEMENT) for k in ranks])
+def _tell(comm: MPI.Intracomm, what: RawBytes) -> None:
+    """Send rank 0's answer to the others."""
+    others = range(1, comm.size)
+    wait_all([comm.Isend([what, MPI.BYTE], dest=k, tag=tags.AGREEMENT) for k in others])
 
 
-def _hear(
-    comm: MPI.Intracomm,
-    record: RawBytes,
-    size: int,
-    meanwhile: Callable[[], None] | None = None,
-) -> RawBytes:
+def _hear(comm: MPI.Intracomm, record: RawBytes, size: int) -> RawBytes:
     """On the others: send a record to rank 0; its answer, of at most ``size`` bytes."""
     answer = np.empty(size, dtype=np.uint8)
     sent = comm.Isend([record, MPI.BYTE], dest=0, tag=tags.AGREEMENT)
     received = comm.Irecv([answer, MPI.BYTE], source=0, tag=tags.AGREEMENT)
-    if meanwhile is not None:
-        meanwhile()
-    wait_all([sent, received], ROOMY if has_room(comm) else CROWDED)
+    wait_all([sent, received], _pace(comm))
     return answer
 
 
-def _worst(comm: MPI.Intracomm, kind: int, ranks: Sequence[int]) -> int:
-    """The worst kind of rank 0 and ``ranks``; collective over them."""
+def _pace(comm: MPI.Intracomm) -> Pace:
+    return ROOMY if has_room(comm) else USUAL
+
+
+def _worst(comm: MPI.Intracomm, kind: int) -> int:
+    """The worst kind of all ranks; collective."""
     record = np.array([kind], dtype=np.uint8)
     if comm.rank:
         return int(_hear(comm, record, 1)[0])
-    worst = _collect(comm, record, ranks).min(axis=0)
-    _tell(comm, worst, ranks)
+    worst = _collect(comm, record).min(axis=0)
+    _tell(comm, worst)
     return int(worst[0])
-
-
-@dataclass(slots=True)
-class Rest:
-    """Ranks that have nothing to do sleep until all is done; the others are *awake*.
-
-    Each time that one of many ranks wakes up takes the core from one that works. ``choose`` names
-    them, from the ``extra`` of all ranks; it must find the same on every rank. Rank 0 never rests.
-    """
-
-    choose: Callable[[RawBytes], Collection[int]]
-    ranks: Collection[int] = ()
-    over: bool = False  # this rank has rested, and all is done
-    _records: RawBytes | None = None  # what those that rest have not heard
-
-    def begin(self, comm: MPI.Intracomm, records: RawBytes) -> None:
-        """Find out who rests."""
-        resting = self.choose(records[:, HEAD_BYTES:])
-        if comm.size <= BY_FIRST_MAX:  # with more it is not rank 0 that tells
-            self.ranks, self._records = resting, records
-
-    def end(self, comm: MPI.Intracomm, *, fine: bool) -> bool:
-        """Whether all that are awake are ``fine``; collective over them.
-
-        If so those that rest are told that all is over; if not they hear what they have missed.
-        """
-        awake = [k for k in range(1, comm.size) if k not in self.ranks]
-        all_fine = _worst(comm, NO_ERROR if fine else NOT_FINE, awake) == NO_ERROR
-        if comm.rank == 0:
-            assert self._records is not None
-            answer = np.array([OVER], np.uint8) if all_fine else self._records
-            _tell(comm, answer, self.ranks)
-        return all_fine
 
 
 def gather_texts(comm: MPI.Intracomm, text: str) -> list[str]:
@@ -154,20 +110,16 @@ def gather_texts(comm: MPI.Intracomm, text: str) -> list[str]:
 
 
 def agree(
-    comm: MPI.Intracomm,
-    error: Exception | None,
-    statement: str = "",
-    extra: bytes = b"",
-    meanwhile: Callable[[], None] | None = None,
-    rest: Rest | None = None,
+    comm: MPI.Intracomm, error: Exception | None, statement: str = "", extra: bytes = b""
 ) -> RawBytes:
-    """Go on only if no rank has an error and all made the same ``statement``; collective.
+    """Go on only if no rank has an error and all made the same ``statement``.
+
+    Collective.
 
     ``comm``: the library's own, or one on which the application has sent nothing yet.
 
     ``extra``: bytes to exchange in the same message, equally many on each rank. Returns every
-    rank's, one row per rank. ``meanwhile`` is called once while the messages travel, if it can be;
-    it raises nothing. ``rest``: who has rested until all was done gets nothing (``rest.over``).
+    rank's, one row per rank.
 
     Raises:
         RedistributionError: the same type and text on every rank.
@@ -177,30 +129,19 @@ def agree(
     digest = hashlib.blake2b(statement.encode(), digest_size=DIGEST_BYTES).digest()
     head = bytes([_kind_of(error)]) + digest
     record = np.frombuffer(head + extra, dtype=np.uint8)
-    shape = comm.size, record.size
     if comm.size > BY_FIRST_MAX:
         records = gather_records(comm, record)
     elif comm.rank:
-        records = _hear(comm, record, comm.size * record.size, meanwhile)
-        records = records.reshape(shape)
-        if rest is not None and records[0, 0] == OVER:
-            rest.over = True
-            return records[:0]
+        records = _hear(comm, record, comm.size * record.size)
+        records = records.reshape(comm.size, record.size)
     else:
-        records = _collect(comm, record, range(1, comm.size), meanwhile)
+        records = _collect(comm, record)
+        _tell(comm, records)
     # Compared as bytes: numpy's reductions take ten times as long, on every rank.
-    no_error = records[:, 0].tobytes() == bytes([NO_ERROR]) * comm.size
-    digests = records[:, 1 : 1 + DIGEST_BYTES].tobytes()
-    same = digests == digests[:DIGEST_BYTES] * comm.size
-    if rest is not None and no_error and same:
-        rest.begin(comm, records)
-    if comm.rank == 0 and comm.size <= BY_FIRST_MAX:
-        resting = () if rest is None else rest.ranks
-        told = [k for k in range(1, comm.size) if k not in resting]
-        _tell(comm, records, told)
-    if not no_error:
+    if records[:, 0].tobytes() != bytes([NO_ERROR]) * comm.size:
         _raise_reasons(comm, records[:, 0], error)
-    if not same:
+    digests = records[:, 1 : 1 + DIGEST_BYTES].tobytes()
+    if digests != digests[:DIGEST_BYTES] * comm.size:
         _raise_mismatch(comm, statement)
     return records[:, HEAD_BYTES:]
 
@@ -220,7 +161,7 @@ def agree_to_go_on(comm: MPI.Intracomm, error: Exception | None, *, fine: bool =
         wait_all([comm.Iallreduce(MPI.IN_PLACE, [least, number], op=MPI.MIN)])
         worst = int(least[0])
     else:
-        worst = _worst(comm, kind, range(1, comm.size))
+        worst = _worst(comm, kind)
     if worst < NOT_FINE:
         kinds = gather_records(comm, np.array([kind], dtype=np.uint8))[:, 0]
         _raise_reasons(comm, kinds, error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Literal, cast
@@ -14,7 +14,16 @@ from resize_lib.redistribution.arena import numa_nodes
 from resize_lib.redistribution.blocks import Array, Part, copy_box, is_item_contiguous
 from resize_lib.redistribution.messages import SLOTS, MessageExchange, PeerPieces, buffer_bytes
 from resize_lib.redistribution.plan import check_fit
-from resize_lib.redistribution.routes import Form, Leg, Pairs, Routes, is_transposed, routes_of
+from resize_lib.redistribution.routes import (
+    EXTRA_BYTES_MIN,
+    Form,
+    Leg,
+    Routes,
+    Wanted,
+    is_transposed,
+    panels_for,
+    routes_of,
+)
 from resize_lib.redistribution.types import MovingArray, Order, Site
 from resize_lib.waiting import has_room
 
@@ -110,30 +119,46 @@ class DistributedArrays:
             if piece.nbytes:
                 copy_box(piece.box, self.old_parts[position], self.new_parts[position])
 
-    def exchange(self, by_message: Pairs, max_extra_bytes: int | None) -> MessageExchange:
-        """The message exchange of the pairs ``by_message``, its buffers allocated.
+    def messages(self, wanted: Wanted) -> tuple[PeerPieces, PeerPieces]:
+        """What this process sends and receives of the ``wanted`` pairs, by communicator rank."""
+        routes, site = self.routes, self.site
+        sends: PeerPieces = {}
+        receives: PeerPieces = {}
+        if site.old_rank is not None:
+            given = routes.gives(site.old_rank, wanted)
+            sends = {site.new.ranks[new]: pieces for new, pieces in given.items()}
+        if site.new_rank is not None:
+            taken = routes.takes(site.new_rank, wanted)
+            receives = {site.old.ranks[old]: pieces for old, pieces in taken.items()}
+        return sends, receives
+
+    def panels(self, pieces: Sequence[PeerPieces], max_extra_bytes: int | None) -> int:
+        """How many panels this process needs for its messages."""
+        if max_extra_bytes is not None:
+            return panels_for(pieces, max_extra_bytes)
+        held = max(
+            sum(part.keeper.nbytes for part in parts.values())
+            for parts in (self.old_parts, self.new_parts)
+        )
+        return panels_for(pieces, max(held // 4, EXTRA_BYTES_MIN))
+
+    def exchange(self, pieces: tuple[PeerPieces, PeerPieces], panels: int) -> MessageExchange:
+        """The message exchange of ``messages``, its buffers allocated.
 
         Raises:
             MemoryError: no memory for the buffers.
         """
-        routes, site, arena = self.routes, self.site, self.site.arena
-        sends: PeerPieces = {}
-        receives: PeerPieces = {}
-        if site.old_rank is not None:
-            sends = routes.sends_of(site.old_rank, by_message, contiguous=self.contiguous)
-        if site.new_rank is not None:
-            receives = routes.receives_of(site.new_rank, by_message, contiguous=self.contiguous)
-        panels = routes.panels(by_message, max_extra_bytes, contiguous=self.contiguous)
+        site, arena = self.site, self.site.arena
         sizes = (
-            buffer_bytes(sends, panels, self.old_parts, old=True),
-            buffer_bytes(receives, panels, self.new_parts, old=False),
+            buffer_bytes(pieces[0], panels, self.old_parts, old=True),
+            buffer_bytes(pieces[1], panels, self.new_parts, old=False),
         )
         buffers = [
             (arena.scratch(f"send {slot}", sizes[0]), arena.scratch(f"receive {slot}", sizes[1]))
             for slot in range(min(panels, SLOTS))
         ]
         parts = self.old_parts, self.new_parts
-        return MessageExchange(site.comm, (sends, receives), parts, panels, buffers)
+        return MessageExchange(site.comm, pieces, parts, panels, buffers)
 
 
 def _in_one(order: Order) -> Literal["C_CONTIGUOUS", "F_CONTIGUOUS"]:

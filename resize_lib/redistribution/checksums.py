@@ -23,6 +23,7 @@ from resize_lib.descriptors import (
     Indices,
     ProcessGrid,
     Replicated,
+    Segmented,
 )
 from resize_lib.redistribution.agreement import gather_records
 from resize_lib.redistribution.blocks import Array
@@ -105,7 +106,7 @@ def compare_checksums(
 
 
 def _share(descriptor: ArrayDescriptor, place: Placement, rank: int | None, part: Any) -> int:
-    if rank is None or isinstance(descriptor, Custom):
+    if rank is None or isinstance(descriptor, Custom | Segmented):
         return 0
     if isinstance(descriptor, Replicated):
         return checksum_replicated(part)

@@ -12,31 +12,30 @@ arrays stay unchanged.
 5. Let the application unpack. If a process could not read another one's memory, which is rare and
    is known only now, that goes by message after all.
 6. Compare checksums.
-
-Ranks that have nothing to move sleep from step 2 on until all is done (agreement.Rest).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
+import numpy as np
 from mpi4py import MPI
 
-from resize_lib.descriptors import Custom, Replicated
-from resize_lib.redistribution.agreement import Rest, agree, agree_to_go_on
+from resize_lib.descriptors import Custom, Replicated, Segmented
+from resize_lib.redistribution.agreement import agree, agree_to_go_on
 from resize_lib.redistribution.arena import Arena
 from resize_lib.redistribution.arrays import DistributedArrays
 from resize_lib.redistribution.blocks import RawBytes
 from resize_lib.redistribution.checksums import compare_checksums, old_checksums
 from resize_lib.redistribution.direct_copies import DirectCopies
 from resize_lib.redistribution.handshake import Records, read_records, record_of
-from resize_lib.redistribution.messages import MessageExchange
-from resize_lib.redistribution.replicated_custom import CustomValues, ReplicatedArrays
-from resize_lib.redistribution.routes import Pairs
-from resize_lib.redistribution.slabs import SlabCopies, plan_ahead
+from resize_lib.redistribution.messages import MessageExchange, PeerPieces
+from resize_lib.redistribution.replicated import ReplicatedArrays
+from resize_lib.redistribution.routes import Wanted
+from resize_lib.redistribution.segments import Segments
+from resize_lib.redistribution.slabs import SlabCopies
 from resize_lib.redistribution.types import (
     InvalidRedistributionError,
     MovingArray,
@@ -46,6 +45,7 @@ from resize_lib.redistribution.types import (
     Transport,
     statement_of,
 )
+from resize_lib.waiting import wait_all
 
 TRANSPORTS = ("auto", "messages", "direct")
 
@@ -78,17 +78,16 @@ def redistribute(
         CorruptDataError: the same on every rank; nothing has changed.
     """
     options = _Options(transport, max_extra_bytes, checksums)
-    work, before, rest = _begin(comm, arrays, (old, new), arena or Arena(), options)
-    if rest.over:
-        return Redistribution(work.results(), direct=True)
+    work, before = _begin(comm, arrays, (old, new), arena or Arena(), options)
     near = DirectCopies.open(work.distributed, work.known, work.slabs, transport)
-    exchange = _exchange(work, near.by_message(), max_extra_bytes, work.custom.tell_sizes())
+    work.segments.exchange_sizes()
+    exchange = _exchange(work, near.far if near.leaves_messages else None, max_extra_bytes)
     sent, received, copied = work.transfer(exchange, near)
-    reached = _finish(work, near, rest, transport)
+    reached = _finish(work, near, transport)
     exchanges = [exchange] if exchange else []
     if not reached:
         work.distributed.copy_staying(near.slabs.positions)
-        late = _by_message_after_all(work, near.served(), max_extra_bytes)
+        late = _by_message_after_all(work, near, max_extra_bytes)
         if late is not None:
             exchanges.append(late)
             sent, received = sent + late.moved[0], received + late.moved[1]
@@ -96,7 +95,7 @@ def redistribute(
         agree_to_go_on(comm, compare_checksums(work.site, arrays, before, work.results()))
     return Redistribution(
         arrays=work.results(),
-        direct=reached and near.any(),
+        direct=reached and near.near.allowed and near.together,
         bytes_sent=sent,
         bytes_received=received,
         bytes_copied=copied,
@@ -130,8 +129,7 @@ class _Work:
     arrays: Sequence[MovingArray]
     distributed: DistributedArrays
     replicated: ReplicatedArrays
-    custom: CustomValues
-    early: MessageExchange | None = None  # what step 3 would make, where that is known in step 1
+    segments: Segments
     failure: Exception | None = None  # of `transfer` on this rank
     # After the handshake.
     known: Records = field(init=False)
@@ -145,13 +143,13 @@ class _Work:
             raise InvalidRedistributionError(f"two arrays have the same name: {names}")
         distributed: dict[int, MovingArray] = {}
         replicated: dict[int, MovingArray] = {}
-        custom: dict[int, MovingArray] = {}
+        segmented: dict[int, MovingArray] = {}
         for position, array in enumerate(arrays):
             array.check(site.old.grid, site.old_rank)
             if isinstance(array.descriptor, Replicated):
                 replicated[position] = array
-            elif isinstance(array.descriptor, Custom):
-                custom[position] = array
+            elif isinstance(array.descriptor, Custom | Segmented):
+                segmented[position] = array
             else:
                 distributed[position] = array
         return cls(
@@ -159,31 +157,21 @@ class _Work:
             arrays,
             DistributedArrays(site, distributed),
             ReplicatedArrays(site, replicated),
-            CustomValues(site, custom),
+            Segments(site, segmented),
         )
 
-    def prepare(self, options: _Options) -> None:
+    def prepare(self) -> None:
         """Everything that can fail before a byte moves."""
         self.distributed.prepare()
         self.replicated.prepare()
-        self.custom.prepare()
-        # One agreement less where messages are certain: step 3 then needs none of its own.
-        if options.transport == "messages" and self.distributed.contiguous:
-            by_message = self.distributed.routes.crossing
-            if by_message.any():
-                self.early = self.distributed.exchange(by_message, options.max_extra_bytes)
+        self.segments.prepare()
 
-    def note(self, options: _Options, told: RawBytes) -> Collection[int]:
-        """Take in what all ranks told in the handshake; returns those that can rest."""
+    def note(self, options: _Options, told: RawBytes) -> None:
+        """Take in what all ranks told in the handshake."""
         known = self.known = read_records(told)
         self.distributed.contiguous = bool(known["contiguous"].all())
-        if not self.distributed.contiguous:
-            self.early = None  # a rank whose parts have gaps cuts its messages in another way
         self.slabs = SlabCopies.of(self.distributed, known, options.transport)
-        others = self.replicated.arrays or self.custom.arrays or options.checksums
-        if others or not self.slabs.has_all():
-            return ()
-        return frozenset(range(1, self.site.comm.size)).difference(self.slabs.workers)
+        self.segments.choose(known, options.transport)
 
     def transfer(
         self, exchange: MessageExchange | None, near: DirectCopies
@@ -197,18 +185,24 @@ class _Work:
         # While messages are under way.
         try:
             self.distributed.copy_staying(self.distributed.arrays.keys() - near.slabs.positions)
+            self.segments.copy_staying()
         except Exception as error:  # whatever it is
             self.failure = error
         copied = near.run()
-        counts = [self.replicated.transfer(), self.custom.transfer()]
+        try:
+            copied += self.segments.read(self.known)
+        except Exception as error:  # as what `near` cannot read
+            near.failure = near.failure or error
+        counts = [self.replicated.transfer(), self.segments.exchange(near=False)]
         if exchange is not None:
             exchange.finish()
+            self.failure = self.failure or exchange.failure
             counts.append(exchange.moved)
         return sum(count[0] for count in counts), sum(count[1] for count in counts), copied
 
     def results(self) -> tuple[Any, ...]:
         """This rank's new parts by position; None on a retiring rank."""
-        merged = self.distributed.results | self.replicated.results | self.custom.results
+        merged = self.distributed.results | self.replicated.results | self.segments.results
         return tuple(merged.get(position) for position in range(len(self.arrays)))
 
 
@@ -218,82 +212,91 @@ def _begin(
     placements: tuple[Placement, Placement],
     arena: Arena,
     options: _Options,
-) -> tuple[_Work, list[int], Rest]:
-    """Step 1; returns the work, checksums of the old parts, and who rests."""
+) -> tuple[_Work, list[int]]:
+    """Step 1; returns the work, and checksums of the old parts."""
     work, before, statement = None, [], ""
     error: Exception | None = None
     try:
         options.check()
         statement = statement_of(arrays, *placements, str(options))
         work = _Work.of(Site.of(comm, *placements, arena), arrays)
-        work.prepare(options)
+        work.prepare()
         before = old_checksums(work.site, arrays) if options.checksums else []
     except Exception as raised:  # whatever it is, the other ranks must hear of it
         error = raised
     ready = work.distributed if work is not None and error is None else None
-    meanwhile = partial(plan_ahead, ready) if ready else None
-    rest = Rest(partial(work.note, options)) if work else None
-    agree(comm, error, statement, record_of(ready), meanwhile, rest)
+    told = agree(comm, error, statement, record_of(ready))
     assert work is not None
-    assert rest is not None
-    # Not in the work, which it refers to: a cycle would keep the old parts in memory.
-    return work, before, rest
+    work.note(options, told)
+    return work, before
 
 
 def _exchange(
-    work: _Work,
-    by_message: Pairs | None,
-    max_extra_bytes: int | None,
-    sizes: Mapping[int, Sequence[int]] | None = None,
+    work: _Work, wanted: Wanted | None, max_extra_bytes: int | None, *, late: bool = False
 ) -> MessageExchange | None:
     """Step 3; None (on every rank) if nothing of the arrays travels by message.
 
-    ``sizes``: of what the application has packed for this rank (``CustomValues.tell_sizes``).
+    ``wanted``: the pairs that do. ``late``: what was to be read goes by message after all.
     """
-    exchange, error = work.early if sizes is not None else None, None
-    travels = exchange is None and by_message is not None and bool(by_message.any())
-    if not travels and not sizes:
-        return exchange
+    segments = not late and bool(work.segments.arrays)
+    if wanted is None and not segments:
+        return None
+    comm, exchange = work.site.comm, None
+    pieces: tuple[PeerPieces, PeerPieces] = ({}, {})
+    panels, error = np.zeros(1, np.int64), None
     try:
-        work.custom.make_room(sizes or {})
-        if travels and by_message is not None:
-            exchange = work.distributed.exchange(by_message, max_extra_bytes)
+        if segments:
+            work.segments.make_room()
+        if wanted is not None:
+            pieces = work.distributed.messages(wanted)
+            panels[0] = work.distributed.panels(pieces, max_extra_bytes)
     except Exception as raised:
         error = raised
-    agree_to_go_on(work.site.comm, error)
+    if wanted is not None:
+        # Both sides of a message must cut it alike.
+        wait_all([comm.Iallreduce(MPI.IN_PLACE, panels, MPI.MAX)])
+    try:
+        if error is None and wanted is not None:
+            exchange = work.distributed.exchange(pieces, int(panels[0]))
+    except Exception as raised:
+        error = raised
+    agree_to_go_on(comm, error)
     return exchange
 
 
-def _finish(work: _Work, near: DirectCopies, rest: Rest, transport: Transport) -> bool:
+def _finish(work: _Work, near: DirectCopies, transport: Transport) -> bool:
     """Step 5: no rank touches its old parts again before every other rank has what it needs.
 
     Returns whether all direct copies were made, the same on every rank.
     """
     error = work.failure
     try:
-        if error is None:
-            work.custom.finish()
+        if error is None and near.failure is None:
+            work.segments.finish()
     except Exception as raised:
         error = raised
     if near.failure is not None and transport == "direct" and error is None:
         error = InvalidRedistributionError(f"transport direct: {near.failure}")
-    comm, fine = work.site.comm, near.failure is None
-    woken = comm.rank in rest.ranks
-    if rest.ranks and not woken and rest.end(comm, fine=fine and error is None):
-        return True
-    return agree_to_go_on(comm, error, fine=fine)
+    return agree_to_go_on(work.site.comm, error, fine=near.failure is None)
 
 
 def _by_message_after_all(
-    work: _Work, pairs: Pairs, max_extra_bytes: int | None
+    work: _Work, near: DirectCopies, max_extra_bytes: int | None
 ) -> MessageExchange | None:
     """Move by message what some process could not copy; returns the exchange, finished.
 
-    None: nothing changes process.
+    None: no array is distributed.
     """
-    exchange = _exchange(work, pairs, max_extra_bytes)
+    wanted = near.near if work.distributed.arrays else None
+    exchange = _exchange(work, wanted, max_extra_bytes, late=True)
     if exchange is not None:
         exchange.start()
         exchange.finish()
-    agree_to_go_on(work.site.comm, None)
+    work.segments.exchange(near=True)
+    error = exchange.failure if exchange is not None else None
+    try:
+        work.segments.finish()
+    except Exception as raised:
+        error = raised
+    agree_to_go_on(work.site.comm, error)
     return exchange

@@ -15,28 +15,46 @@ from resize_lib.redistribution import peer_memory
 from resize_lib.redistribution.arrays import DistributedArrays
 from resize_lib.redistribution.blocks import NOTHING, Part
 from resize_lib.redistribution.handshake import Records, Table, old_tables_of_all, prove
+from resize_lib.redistribution.messages import Piece
 from resize_lib.redistribution.pushes import Pushes
-from resize_lib.redistribution.routes import Pairs
 from resize_lib.redistribution.slabs import SlabCopies
-from resize_lib.redistribution.types import InvalidRedistributionError, Transport
+from resize_lib.redistribution.types import InvalidRedistributionError, Site, Transport
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """Whether a new owner can read an old one's part, by grid ranks.
+
+    An object of its own: what refers to all copies would keep the old parts in memory.
+    """
+
+    site: Site
+    known: Records
+    allowed: bool
+
+    def __call__(self, old: int, new: int) -> bool:
+        there, here = self.site.old.ranks[old], self.site.new.ranks[new]
+        same = self.known["host"][there] == self.known["host"][here]
+        return self.allowed and bool(same) and bool(self.known["readable"][there])
 
 
 @dataclass(slots=True)
 class DirectCopies:
-    """The pairs (old grid rank, new grid rank) that are served this way, and this process's share.
+    """Which pairs (old grid rank, new grid rank) are served this way, and this process's share.
 
-    ``pairs`` is the same on every rank; None: all that have something to exchange, and slabs serve
-    them, so that most ranks need not know which. ``parts``: for each old grid rank that this
-    process reads from, its pid and its parts by position. ``failure``: why this process cannot copy
-    its share. The others learn of that only by the agreement after the copies; then the pairs are
-    served by messages after all.
+    ``together``: every pair can be; the same on every rank. ``parts``: for each old grid rank that
+    this process reads from, its pid, its parts by position, and what it reads. ``failure``: why
+    this process cannot copy its share. The others learn of that only by the agreement after the
+    copies; then the pairs are served by messages after all.
     """
 
     arrays: DistributedArrays
-    pairs: Pairs | None
+    known: Records
     slabs: SlabCopies
+    near: Near
+    together: bool = True
     pushes: Pushes | None = None
-    parts: dict[int, tuple[int, Mapping[int, Part]]] = field(default_factory=dict)
+    parts: dict[int, tuple[int, Mapping[int, Part], Sequence[Piece]]] = field(default_factory=dict)
     failure: Exception | None = None
 
     @classmethod
@@ -48,49 +66,44 @@ class DirectCopies:
         Raises:
             InvalidRedistributionError: ``transport`` is ``direct`` and some pair cannot be served.
         """
-        if slabs.has_all():
-            return cls(arrays, None, slabs)
-        crossing = arrays.routes.crossing
-        if transport == "messages" or not crossing.any():
-            return cls(arrays, np.zeros_like(crossing), slabs)
         site = arrays.site
-        old, new = known[list(site.old.ranks)], known[list(site.new.ranks)]
-        near = old["host"][:, np.newaxis] == new["host"][np.newaxis, :]
-        pairs = crossing & near & old["readable"][:, np.newaxis]
-        if transport == "direct" and (pairs != crossing).any():
+        ranks = [*site.old.ranks, *site.new.ranks]
+        hosts, readable = known["host"][ranks], known["readable"][list(site.old.ranks)]
+        together = bool((hosts == hosts[0]).all() and readable.all())
+        near = Near(site, known, transport != "messages")
+        found = cls(arrays, known, slabs, near, together)
+        if slabs.has_all() or not near.allowed or not arrays.arrays:
+            return found
+        if transport == "direct" and not together:
             raise InvalidRedistributionError(
                 "transport direct: not all ranks are on one node whose system lets them read each"
                 " other's memory"
             )
-        found = cls(arrays, pairs, slabs)
-        found.pushes = Pushes.of(arrays, known, pairs, slabs.positions)
+        found.pushes = Pushes.of(arrays, known, near, slabs.positions)
         # Collective, so before anything that can fail on one rank alone.
         tables = old_tables_of_all(arrays, known)
         try:
-            found._find(known, tables)
+            found._find(tables)
         except OSError as error:
             found.failure = error
         return found
 
-    def served(self) -> Pairs:
-        """The pairs that are served this way."""
-        return self.arrays.routes.crossing if self.pairs is None else self.pairs
+    def far(self, old: int, new: int) -> bool:
+        """Whether a pair is left for messages."""
+        return not self.near(old, new)
 
-    def by_message(self) -> Pairs | None:
-        """The pairs that are left for messages; None: none is."""
-        return None if self.pairs is None else self.arrays.routes.crossing & ~self.pairs
+    @property
+    def leaves_messages(self) -> bool:
+        """Whether any pair may be left for messages; the same on every rank."""
+        return bool(self.arrays.arrays) and not (self.near.allowed and self.together)
 
-    def any(self) -> bool:
-        """Whether any pair is served this way."""
-        return self.pairs is None or bool(self.pairs.any())
-
-    def _find(self, known: Records, tables: Sequence[Table]) -> None:
+    def _find(self, tables: Sequence[Table]) -> None:
         """Make sure that the partners are who they are, and see their parts."""
         site, routes = self.arrays.site, self.arrays.routes
         if site.new_rank is None:
             return
-        for partner in np.flatnonzero(self.served()[:, site.new_rank]).tolist():
-            record, table = known[site.old.ranks[partner]], tables[site.old.ranks[partner]]
+        for partner, pieces in routes.takes(site.new_rank, self.near).items():
+            record, table = self.known[site.old.ranks[partner]], tables[site.old.ranks[partner]]
             pid = prove(record)
             parts = {
                 position: part_at(
@@ -102,12 +115,13 @@ class DirectCopies:
                 for position in self.arrays.arrays.keys() - self.slabs.positions
                 if table[position]["address"]
             }
-            self.parts[partner] = pid, parts
+            self.parts[partner] = pid, parts, pieces
 
     def _window_bytes(self) -> int:
         """As much as a window may show of the largest part: touching more takes its time."""
-        plans = self.arrays.routes.plans.values()
-        largest = max(int(plan.bytes_per_pair.sum(axis=1).max()) for plan in plans)
+        largest = max(
+            plan.bytes_total // plan.old_grid.size for plan in self.arrays.routes.plans.values()
+        )
         return peer_memory.window_bytes(largest)
 
     def run(self) -> int:
@@ -123,12 +137,9 @@ class DirectCopies:
         site, new_rank, nbytes = self.arrays.site, self.arrays.site.new_rank, 0
         if not self.parts or self.pushes is None or new_rank is None:
             return 0
-        first = new_rank + 1  # each begins with another partner, not all with one
-        order = sorted(self.parts, key=lambda partner: (partner - first) % site.old.grid.size)
         window = site.arena.scratch("window", self._window_bytes())
-        for partner in order:
-            pid, parts = self.parts[partner]
-            for piece in self.arrays.routes.pieces(partner, new_rank):
+        for partner, (pid, parts, pieces) in self.parts.items():
+            for piece in pieces:
                 if piece.array not in parts:
                     continue
                 ends = parts[piece.array], self.arrays.new_parts[piece.array]

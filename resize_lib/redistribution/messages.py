@@ -5,9 +5,7 @@ take part in every panel, whatever the grids. While one panel is on its way the 
 Two slots of buffers are all the memory beside the old and new parts, so the number of panels
 follows from the memory allowed.
 
-What is contiguous in a part is sent from its place, or received into it: nothing is gathered, and
-the receiver copies it while the sender does other things. Where both sides hold whole rows that is
-so for every stretch of a piece: each then is a message of its own (``Piece.in_place``).
+A message of one piece that is contiguous in a part is sent from its place, or received into it.
 """
 
 from __future__ import annotations
@@ -28,14 +26,11 @@ from resize_lib.redistribution.blocks import (
     packing_views,
     unpacking_views,
 )
-from resize_lib.redistribution.runs import Box, Run, items_in, share_of, stretches_in
+from resize_lib.redistribution.runs import Box, items_in, share_of
 from resize_lib.waiting import wait_all, wait_until
 
 SLOTS = 2
 MESSAGE_BYTES_MAX = 1 << 28  # longer ones are cut into more panels; some MPIs count in 32 bits
-# Stretches that a process sends or receives in a panel. MPICH's queue in shared memory has 64
-# places for all messages under way to a process; once it is full they take ten times as long.
-STRETCHES_MAX = 24
 ALIGNMENT = 64  # bytes; every piece in a message starts at a multiple
 
 
@@ -46,27 +41,13 @@ class Piece:
     array: int  # position in the list of arrays
     box: Box  # by dimension of memory, outermost first: its rows
     item: int  # bytes
-    in_place: bool = False  # its stretches travel one by one, contiguous on both sides
 
     def share(self, panel: int, panels: int) -> Piece:
         """The part of this piece that travels in ``panel``."""
         if panels == 1:
             return self
         rows = share_of(self.box[0], panel, panels)
-        return Piece(self.array, (rows, *self.box[1:]), self.item, self.in_place)
-
-    def stretches(self, panel: int, panels: int) -> Iterator[Piece]:
-        """The stretches of rows that travel in ``panel``, each by itself."""
-        rows, *inner = self.box
-        count, passed = stretches_in(rows), 0
-        low, high = count * panel // panels, count * (panel + 1) // panels
-        for row in rows:
-            for k in range(max(low - passed, 0), min(high - passed, row.count)):
-                source = row.source + k * row.source_stride
-                destination = row.destination + k * row.destination_stride
-                stretch = Run(source, destination, row.length, 1, 0, 0)
-                yield Piece(self.array, ((stretch,), *inner), self.item, self.in_place)
-            passed += row.count
+        return Piece(self.array, (rows, *self.box[1:]), self.item)
 
     @property
     def nbytes(self) -> int:
@@ -112,13 +93,10 @@ class Message:
 def messages_of(pieces: PeerPieces, panel: int, panels: int) -> Iterator[Message]:
     """The messages of one panel. MPI matches them by order, which is the same on both sides."""
     for peer, to_peer in pieces.items():
-        shares = [piece.share(panel, panels) for piece in to_peer if not piece.in_place]
+        shares = [piece.share(panel, panels) for piece in to_peer]
         shares = [share for share in shares if share.nbytes]
         if shares:
             yield Message.of(peer, shares)
-        for piece in to_peer:
-            if piece.in_place:
-                yield from (Message.of(peer, [part]) for part in piece.stretches(panel, panels))
 
 
 def _aligned(nbytes: int) -> int:
@@ -159,6 +137,7 @@ class MessageExchange:
     parts: tuple[Mapping[int, Part], Mapping[int, Part]]
     panels: int
     buffers: Sequence[tuple[RawBytes, RawBytes]]
+    failure: Exception | None = None  # of a copy on this process: its messages travel all the same
     # By panel: what is under way, and where what arrives goes.
     _sending: dict[int, list[MPI.Request]] = field(default_factory=dict)
     _arriving: dict[int, tuple[list[MPI.Request], list[_Bound]]] = field(default_factory=dict)
@@ -205,9 +184,15 @@ class MessageExchange:
         self._arriving[panel] = arriving, receives
         requests = self._sending[panel] = []
         for message in self._bound(panel, 0):
-            copy_views(message.views)
+            self._copy(message)
             memory = [message.memory, MPI.BYTE]
             requests.append(self.comm.Isend(memory, dest=message.peer, tag=tags.MOVED_DATA))
+
+    def _copy(self, message: _Bound) -> None:
+        try:
+            copy_views(message.views)
+        except Exception as error:  # whatever it is, the other ranks wait for what follows
+            self.failure = self.failure or error
 
     def _bound(self, panel: int, side: int) -> Iterator[_Bound]:
         """The messages of ``panel`` that are sent (``side`` 0) or received (1), in memory."""
@@ -227,7 +212,7 @@ class MessageExchange:
         while left:
             done: list[int] = wait_until(lambda: MPI.Request.Testsome(requests) or [])
             for position in done:
-                copy_views(messages[position].views)
+                self._copy(messages[position])
             left -= len(done)
 
 

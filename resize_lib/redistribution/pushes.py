@@ -12,7 +12,7 @@ and what is read.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,47 +22,50 @@ from resize_lib.redistribution.arrays import DistributedArrays
 from resize_lib.redistribution.blocks import Part
 from resize_lib.redistribution.handshake import LOCATIONS, Records, prove
 from resize_lib.redistribution.handshake import one_for_each_core as one_for_each_core
-from resize_lib.redistribution.routes import Pairs
+from resize_lib.redistribution.messages import Piece
+from resize_lib.redistribution.routes import Wanted
 
 
 @dataclass(slots=True)
 class Pushes:
-    """``pairs`` (old grid rank, new grid rank) of which the old one writes; on each rank the same.
+    """``writers``: old grid ranks that write; on each rank the same.
 
     ``but``: positions of arrays that are moved in another way.
     """
 
     arrays: DistributedArrays
     known: Records
-    pairs: Pairs
+    near: Wanted
     but: Collection[int]
+    writers: frozenset[int] = frozenset()
 
     @classmethod
     def of(
-        cls, arrays: DistributedArrays, known: Records, near: Pairs, but: Collection[int]
+        cls, arrays: DistributedArrays, known: Records, near: Wanted, but: Collection[int]
     ) -> Pushes:
-        """Of the pairs that are served directly, ``near``, those whose old owner leaves and has a
-        core for itself."""
+        """Those write, of the pairs that are ``near``, whose old owner leaves and has a core for
+        itself."""
         site = arrays.site
-        found = cls(arrays, known, np.zeros_like(near), but)
         stay = frozenset(site.new.ranks)
         leaving = {rank: row for row, rank in enumerate(site.old.ranks) if rank not in stay}
         # More arrays do not tell where their new parts are; parts with gaps may hold more.
-        if not leaving or max(arrays.arrays) >= LOCATIONS or not arrays.contiguous:
-            return found
-        writable = known["readable"][list(site.new.ranks)]
-        hosts = known["host"]
+        if not leaving or max(arrays.arrays, default=0) >= LOCATIONS or not arrays.contiguous:
+            return cls(arrays, known, near, but)
+        hosts, writers = known["host"], set()
         for host in {hosts[rank].tobytes() for rank in leaving}:
             here = [r for r in (*site.new.ranks, *leaving) if hosts[r].tobytes() == host]
-            for rank in one_for_each_core(known, here):
-                if rank in leaving:
-                    row = leaving[rank]
-                    found.pairs[row] = near[row] & writable
-        return found
+            writers |= {leaving[r] for r in one_for_each_core(known, here) if r in leaving}
+        return cls(arrays, known, near, but, frozenset(writers))
+
+    def writes(self, old: int, new: int) -> bool:
+        """Whether the old owner writes what the new one gets."""
+        if old not in self.writers or not self.near(old, new):
+            return False
+        return bool(self.known["readable"][self.arrays.site.new.ranks[new]])
 
     def covers(self, old: int, new: int, position: int) -> bool:
         """Whether the old owner writes what is long of this array; the new one reads the rest."""
-        return bool(self.pairs[old, new]) and not self.arrays.routes.forms[position].has_gaps
+        return self.writes(old, new) and not self.arrays.routes.forms[position].has_gaps
 
     def run(self) -> int:
         """Write what this process has of it; returns the bytes.
@@ -70,19 +73,16 @@ class Pushes:
         Raises:
             OSError: a process is not there any more, or its memory is out of reach.
         """
-        old, count = self.arrays.site.old_rank, self.arrays.site.new.grid.size
-        if old is None:
+        old = self.arrays.site.old_rank
+        if old is None or old not in self.writers:
             return 0
-        # Each begins with another partner, not all with one.
-        order = sorted(
-            np.flatnonzero(self.pairs[old]).tolist(), key=lambda new: (new - old) % count
-        )
-        return sum(self._write(old, new) for new in order)
+        given = self.arrays.routes.gives(old, self.writes)
+        return sum(self._write(old, new, pieces) for new, pieces in given.items())
 
-    def _write(self, old: int, new: int) -> int:
+    def _write(self, old: int, new: int, pieces: Sequence[Piece]) -> int:
         nbytes, pid = 0, 0
         record = self.known[self.arrays.site.new.ranks[new]]
-        for piece in self.arrays.routes.pieces(old, new):
+        for piece in pieces:
             if piece.array not in self.but and self.covers(old, new, piece.array):
                 pid = pid or prove(record)
                 part = self._new_part(piece.array, new, record)

@@ -68,10 +68,9 @@ def stretches_in(runs: Runs) -> int:
     return sum(run.count for run in runs)
 
 
-def _borders(axis: Axis, stop: int) -> Indices:
-    if isinstance(axis, CyclicAxis):
-        return np.arange(0, stop, axis.block, dtype=np.int64)
-    return np.asarray(axis.bounds, dtype=np.int64)
+@lru_cache(maxsize=64)
+def _bounds(bounds: tuple[int, ...]) -> Indices:
+    return np.asarray(bounds, dtype=np.int64)
 
 
 def _place(axis: Axis, starts: Indices) -> tuple[Indices, Indices]:
@@ -80,9 +79,39 @@ def _place(axis: Axis, starts: Indices) -> tuple[Indices, Indices]:
         block = starts // axis.block
         local = block // axis.nprocs * axis.block + starts % axis.block
         return (block + axis.source) % axis.nprocs, local
-    bounds = np.asarray(axis.bounds, dtype=np.int64)
+    bounds = _bounds(axis.bounds)
     owner = np.searchsorted(bounds, starts, side="right") - 1
     return owner, starts - bounds[owner]
+
+
+def _held(axis: Axis, coord: int, stop: int) -> tuple[Indices, Indices]:
+    """Where the stretches of one coordinate begin and end, up to the global index ``stop``."""
+    if isinstance(axis, CyclicAxis):
+        first = (coord - axis.source) % axis.nprocs * axis.block
+        starts = np.arange(first, stop, axis.block * axis.nprocs, dtype=np.int64)
+        return starts, np.minimum(starts + axis.block, stop)
+    starts = np.array([axis.bounds[coord]], np.int64)
+    return starts, np.array([axis.bounds[coord + 1]], np.int64)
+
+
+def _cut_at(axis: Axis, starts: Indices, ends: Indices) -> tuple[Indices, Indices]:
+    """The same stretches, cut where ``axis`` has a border."""
+    if isinstance(axis, CyclicAxis):
+        first, last = starts // axis.block, (ends - 1) // axis.block
+    else:
+        bounds = _bounds(axis.bounds)
+        first = np.searchsorted(bounds, starts, side="right") - 1
+        last = np.searchsorted(bounds, ends - 1, side="right") - 1
+    counts = np.where(ends > starts, last - first + 1, 0)
+    which = np.repeat(np.arange(len(starts)), counts)
+    number = first[which] + np.arange(len(which)) - (np.cumsum(counts) - counts)[which]
+    if isinstance(axis, CyclicAxis):
+        low, high = number * axis.block, (number + 1) * axis.block
+    else:
+        low, high = bounds[number], bounds[number + 1]
+    begins, stops = np.maximum(starts[which], low), np.minimum(ends[which], high)
+    some = stops > begins
+    return begins[some], stops[some]
 
 
 def _period(old: Axis, new: Axis) -> int:
@@ -96,51 +125,62 @@ class AxisRuns(Mapping[tuple[int, int], Runs]):
     """Runs between every pair (old coordinate, new coordinate) that shares indices.
 
     Pairs that share nothing are left out. Within a pair the runs are in the same order on every
-    rank: that order is the order of the items in a message. They are made when they are asked for:
-    a rank needs those of its own coordinates only, and there may be very many pairs.
-
-    ``extents``: how many indices each old coordinate (row) shares with each new one (column).
+    rank: that order is the order of the items in a message. A coordinate's runs are made when they
+    are asked for, in time and memory that grow with its partners: a rank needs those of its own
+    coordinates only.
     """
 
     def __init__(self, old: Axis, new: Axis) -> None:
-        self.extents = np.zeros((old.nprocs, new.nprocs), dtype=np.int64)
-        self._made: dict[tuple[int, int], Runs] = {}
-        self._groups: dict[tuple[int, int], slice] = {}
-        if old.n == 0:
-            return
-        period = _period(old, new)
-        points = np.concatenate((_borders(old, period), _borders(new, period), [period]))
-        # Sorted and each once; not np.unique, which imports numpy.ma (30 ms in a joining rank).
-        points = np.sort(points[points <= period])
-        points = points[np.concatenate(([True], points[1:] != points[:-1]))]
-        starts, lengths = points[:-1], np.diff(points)
-        source_owner, source = _place(old, starts)
-        destination_owner, destination = _place(new, starts)
-        pair = source_owner * new.nprocs + destination_owner
-        order = np.argsort(pair, kind="stable")
-        pieces = _Pieces(starts[order], source[order], destination[order], lengths[order])
-        self._pieces, pair = _joined(pieces, pair[order])
-        self._whole = old.n, period, old.nprocs, new.nprocs
-        cuts = [0, *(np.flatnonzero(np.diff(pair)) + 1).tolist(), len(pair)]
-        for first, last in pairwise(cuts):
-            self._groups[divmod(int(pair[first]), new.nprocs)] = slice(first, last)
-        rounds, rest = divmod(old.n, period)
-        left = np.clip(rest - self._pieces.starts, 0, self._pieces.lengths)
-        np.add.at(self.extents.reshape(-1), pair, rounds * self._pieces.lengths + left)
+        self.n = old.n
+        self._axes = old, new
+        self._period = _period(old, new)
+        self._of_old: dict[int, Mapping[int, Runs]] = {}
+        self._of_new: dict[int, Mapping[int, Runs]] = {}
+
+    def of_old(self, coord: int) -> Mapping[int, Runs]:
+        """What an old coordinate shares, by new coordinate."""
+        if coord not in self._of_old:
+            self._of_old[coord] = self._made(coord, is_old=True)
+        return self._of_old[coord]
+
+    def of_new(self, coord: int) -> Mapping[int, Runs]:
+        """What a new coordinate shares, by old coordinate."""
+        if coord not in self._of_new:
+            self._of_new[coord] = self._made(coord, is_old=False)
+        return self._of_new[coord]
+
+    def _made(self, coord: int, *, is_old: bool) -> Mapping[int, Runs]:
+        mine, other = self._axes if is_old else self._axes[::-1]
+        starts, ends = _cut_at(other, *_held(mine, coord, self._period))
+        if not len(starts):
+            return {}
+        partner, there = _place(other, starts)
+        here = _place(mine, starts)[1]
+        order = np.argsort(partner, kind="stable")
+        lengths = (ends - starts)[order]
+        starts, partner = starts[order], partner[order]
+        sides = (here[order], there[order]) if is_old else (there[order], here[order])
+        pieces, partner = _joined(_Pieces(starts, *sides, lengths), partner)
+        cuts = [0, *(np.flatnonzero(np.diff(partner)) + 1).tolist(), len(partner)]
+        whole = self.n, self._period, self._axes[0].nprocs, self._axes[1].nprocs
+        return {
+            int(partner[first]): _repeat(pieces.some(slice(first, last)), *whole)
+            for first, last in pairwise(cuts)
+        }
 
     def __getitem__(self, pair: tuple[int, int]) -> Runs:
-        found = self._made.get(pair)
-        if found is None:
-            group = self._groups[pair]
-            pieces = self._pieces.some(group)
-            found = self._made[pair] = _repeat(pieces, *self._whole)
-        return found
+        old, new = pair
+        if new in self._of_new:
+            return self._of_new[new][old]
+        return self.of_old(old)[new]
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
-        return iter(self._groups)
+        for old in range(self._axes[0].nprocs):
+            for new in sorted(self.of_old(old)):
+                yield old, new
 
     def __len__(self) -> int:
-        return len(self._groups)
+        return sum(1 for _ in self)
 
 
 @lru_cache(maxsize=512)
@@ -152,9 +192,7 @@ def axis_runs(old: Axis, new: Axis) -> AxisRuns:
     """
     if old.n != new.n:
         raise ValueError(f"an axis of {old.n} cannot be redistributed to one of {new.n}")
-    found = AxisRuns(old, new)
-    found.extents.setflags(write=False)
-    return found
+    return AxisRuns(old, new)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,10 @@ stay allocated (recovery_in_place keeps the exception, and that everything it pa
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import accumulate, islice, pairwise, product
+from itertools import accumulate, pairwise
 from math import prod
 from typing import TypeAlias
 
@@ -57,7 +55,6 @@ SHORT_BYTES = 1024
 # written to (pushes.py), and both costs more for each stretch than for its bytes.
 FOR_FEW = 3
 LONG_BYTES = 1024  # what is read and written of a slab should be no shorter
-PAIRS_AHEAD = 64  # of processes: what they share is worked out before it is needed
 ALIGNMENT = 64
 
 Places: TypeAlias = tuple[int, ...]
@@ -212,7 +209,7 @@ def _plan_of(leg: Leg, old: Placement, new: Placement, share: tuple[int, int]) -
     """What one worker does: ``share`` is its number, and how many there are."""
     _, old_layout, new_layout, item, form = leg
     outer, *inner = _runs_of(leg, old, new)
-    line_bytes = prod(int(axis.extents.sum()) for axis in inner) * item
+    line_bytes = prod(axis.n for axis in inner) * item
     slabs = tuple(slabs_of(outer, line_bytes, share))
     lines = max((slab.lines for slab in slabs), default=0)
     room = lines * line_bytes + ALIGNMENT * len(old.ranks)
@@ -230,26 +227,6 @@ def _places(layout: Distributed, side: Placement, *, transposed: bool) -> Sequen
         shape = [count[at] for count, at in zip(counts, place, strict=True)]
         found.append((rank, place[::step], tuple(shape[::step])))
     return found
-
-
-def plan_ahead(arrays: DistributedArrays) -> None:
-    """Work out what this rank will need if it works, while the others are not ready."""
-    site = arrays.site
-    cores = len(os.sched_getaffinity(0))
-    if site.comm.rank >= cores:  # then it will hardly be asked to
-        return
-    ranks = sorted({*site.old.ranks, *site.new.ranks})
-    workers = min(cores, len(ranks))
-    short = _short_bytes(site, workers)
-    with suppress(Exception):  # it comes again where the other ranks hear of it
-        if not all(_taken_apart(leg, site, short) for leg in arrays.legs):
-            _ = arrays.routes
-            return
-        for leg in arrays.legs:
-            share = ranks.index(site.comm.rank), workers
-            plan = _plan_of(leg, site.old, site.new, share)
-            for (_, old, _), (_, new, _) in islice(product(plan.old, plan.new), PAIRS_AHEAD):
-                plan.shared(old[1:], new[1:])
 
 
 def _runs_of(leg: Leg, old: Placement, new: Placement) -> list[AxisRuns]:
@@ -300,7 +277,7 @@ def _stretch(axis: Axis) -> int:
 def slabs_of(outer: AxisRuns, line_bytes: int, share: tuple[int, int]) -> Iterator[Slab]:
     """The slabs of one worker: ``share`` is its number, and how many there are."""
     worker, workers = share
-    total = int(outer.extents.sum())  # lines
+    total = outer.n  # lines
     workers = max(1, min(workers, total * line_bytes // SLAB_BYTES_MIN))
     if worker >= workers:
         return
@@ -309,7 +286,7 @@ def slabs_of(outer: AxisRuns, line_bytes: int, share: tuple[int, int]) -> Iterat
     grain = total // (WHOLE_STRETCHES * workers)
     passed = 0
     for pair in outer:
-        lines = int(outer.extents[pair])
+        lines = items_of(outer[pair])
         first, last = max(low - passed, 0), min(high - passed, lines)
         passed += lines
         if first >= last:

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from resize_lib.descriptors import ArrayDescriptor, Custom, ProcessGrid, Replicated
+from resize_lib.descriptors import (
+    ArrayDescriptor,
+    Custom,
+    ProcessGrid,
+    Replicated,
+    Segmented,
+)
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -121,7 +127,7 @@ class MovingArray:
 
     def declaration(self) -> str:
         """What all ranks must agree on, as one line."""
-        if isinstance(self.descriptor, Custom):
+        if isinstance(self.descriptor, Custom | Segmented):
             return f"{self.name!r}: {self.descriptor}"
         dtype = np.dtype(self.dtype)
         kind = dtype.descr if dtype.names else dtype.str
@@ -131,7 +137,9 @@ class MovingArray:
 
     def check(self, old: ProcessGrid, old_rank: int | None) -> None:
         """Raise unless the declaration is sound and ``local`` is old grid rank's part of it."""
-        if isinstance(self.descriptor, Custom) or isinstance(self.target, Custom):
+        if isinstance(self.descriptor, Custom | Segmented) or isinstance(
+            self.target, Custom | Segmented
+        ):
             if type(self.descriptor) is not type(self.target):
                 raise InvalidRedistributionError(f"{self.name!r}: Custom data stays Custom")
             return
@@ -202,7 +210,7 @@ class Redistribution:
     """
 
     arrays: tuple[Any, ...]
-    direct: bool  # whether processes of one node copied straight from part to part
+    direct: bool  # all went straight from part to part, without messages of distributed arrays
     bytes_sent: int = 0  # to other processes, by message
     bytes_received: int = 0
     bytes_copied: int = 0  # by this process, from or to another one's memory

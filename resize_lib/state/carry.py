@@ -22,15 +22,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from mpi4py import MPI
 
 from dq_client.check.facts import Variable
+from dq_client.check.roles import Role
 from resize_lib.before_arrival import agree_to_join
 from resize_lib.server_link import say
 from resize_lib.state import iterators, packing, survey, verdict
 from resize_lib.state.alone import AtEnd
 from resize_lib.state.arrival import Prepared, place_of
 from resize_lib.state.comparison import Told, differences, may_coincide, told_of, union
+from resize_lib.state.entry import NOT_KEPT, Entry
 from resize_lib.state.hindrance import hindrance
 from resize_lib.state.known import Known
-from resize_lib.state.objects import FILE, STREAMS
+from resize_lib.state.losses import loss
 from resize_lib.state.places import CONTENTS, Path, Place
 from resize_lib.state.program import DELETED, MODULE, Scope, running, scopes
 from resize_lib.state.sending import Sent, broadcast
@@ -67,6 +69,7 @@ class Carry:
     why_not: str = ""  # the program's variables could not be looked at
     sources: Sources = field(default_factory=Sources)
     alone: AtEnd = field(default_factory=AtEnd)
+    entry: Entry = field(default_factory=Entry)
     _prepared: Prepared = field(default_factory=Prepared)
 
     @property
@@ -84,6 +87,13 @@ class Carry:
         except Exception as e:  # any class may raise anything
             self.why_not = f"the program's variables cannot be compared: {said(e)}"
             say(self.why_not)
+            return
+        self.entry.take(self.first.places)
+
+    def begin_again(self) -> None:
+        """The program comes to another loop, which is inside of none."""
+        if self.first is not None:
+            self.entry.take_again(scopes(running()), self.first.anchors)
 
     def read_ahead(self) -> None:
         """In a rank that joins: read what the source says, while the job computes."""
@@ -169,7 +179,27 @@ class Carry:
                 why = self.why_not or self.decide(told, sent, live, here, alone=old_size == 1)
             except Exception as e:  # any class may raise anything
                 why = f"the program's variables cannot be copied here: {said(e)}"
+        again = self._set_by_place(here) if comm.rank == old_size and not why else []
+        again = idle_bcast(comm, again, old_size)
+        why = why or ("" if found is None else self._put_back(again, found))
         return agree_to_join(comm, why, mistake=joins)
+
+    def _set_by_place(self, found: Survey | None) -> list[Path]:
+        """The places that all ranks get back as the loop has found them."""
+        if found is None:
+            return []
+        with suppress(Exception):  # any source may be too deep: `decide` has said so
+            facts = {path: self.sources.variable(found, path) for path in found.places}
+            return [path for path, its in facts.items() if verdict.by_place(its) is Role.AGAIN]
+        return []
+
+    def _put_back(self, paths: Iterable[Path], found: Survey) -> str:
+        """Get ready what these places had; returns why that is not known."""
+        assert self.first is not None, "it has been looked at"
+        unknown = self.entry.prepare(paths, found, self.first)
+        if unknown is None:
+            return ""
+        return f"{self.sources.line_of(found, unknown)}: {shown(found, unknown)} {NOT_KEPT}"
 
     def live(self) -> survey.Live:
         """The variables that matter from here on."""
@@ -185,6 +215,7 @@ class Carry:
         """Give the variables what was prepared, once all data have moved."""
         prepared, self._prepared = self._prepared, Prepared()
         prepared.apply()
+        self.entry.apply()
 
     def send(self, told: Told, found: Survey | None, differing: frozenset[Path]) -> Sent:
         """On rank 0: the values that have changed and are the same on all old ranks."""
@@ -325,10 +356,10 @@ class Carry:
 
     # --- shrink ---------------------------------------------------------------------------------
 
-    def refusal_to_shrink(self, comm: MPI.Intracomm, leaving: Iterable[int]) -> str:
-        """Why ranks may not leave with what they have; empty: they may. Collective.
+    def refusal_to_move(self, comm: MPI.Intracomm, leaving: Iterable[int]) -> str:
+        """Why ranks may not leave, or have other places, with what they have. Collective.
 
-        comm: a plain handle of the job's communicator
+        comm: a plain handle of the job's communicator. Empty: they may, and call `apply` then
         """
         leavers, self.carried = set(leaving), ""
         if self.is_off():
@@ -340,27 +371,15 @@ class Carry:
         why = mine.why
         if found is not None:
             try:
-                why = self._loss(mine, found, differing, leavers, comm)
+                why = loss(self.sources, mine, found, differing, leaving=leavers, comm=comm)
             except Exception as e:  # any source may be too deep: the others wait for an answer
                 why = f"the program's source cannot be read: {said(e)}"
         if os.environ.get(ACTION_VARIABLE) == "warn" and why:
             say(why)
             why = ""
+        again = idle_bcast(comm, self._set_by_place(found) if comm.rank == 0 else None)
+        why = why or ("" if found is None else self._put_back(again, found))
         return agree_to_join(comm, why)[0]
-
-    def _loss(
-        self,
-        mine: Told,
-        found: Survey,
-        differing: list[Path],
-        leavers: Collection[int],
-        comm: MPI.Intracomm,
-    ) -> str:
-        why = self._lost(mine, found, differing) if comm.rank in leavers else ""
-        if comm.rank == 0 and not why:
-            stay = [rank for rank in range(comm.size) if rank not in leavers]
-            why = self._stale(mine, found, renumbered=stay != list(range(len(stay))))
-        return why
 
     # --- the end --------------------------------------------------------------------------------
 
@@ -371,36 +390,6 @@ class Carry:
         mine, found = self.look({})
         if found is not None:
             self.alone.saw(mine, found, self.sources)
-
-    def _lost(self, mine: Told, found: Survey, differing: list[Path]) -> str:
-        others = set(differing)
-        for path in mine.now:
-            place = found.places.get(path)
-            if place is None or place.kind is FILE or place.kind in STREAMS or is_setting(path):
-                continue
-            facts = self.sources.variable(found, path)
-            known = self.sources.is_known(found, path)
-            if path in others:
-                why = verdict.lost(
-                    mine.before.get(path), mine.digest(path), facts if known else None
-                )
-            else:
-                why = verdict.counted(facts) if may_coincide(place) else ""
-            if why:
-                line = self.sources.line_of(found, path, facts.changed_line)
-                return f"{line}: {shown(found, path)} {why}"
-        return ""
-
-    def _stale(self, mine: Told, found: Survey, *, renumbered: bool) -> str:
-        for path in {**mine.before, **mine.now}:
-            before, now = mine.before.get(path), mine.digest(path)
-            if is_setting(path) or before not in (None, now):
-                continue  # what the loop has changed is not from before it
-            facts = self.sources.variable(found, path)
-            why = verdict.stale(before, now, facts, renumbered=renumbered)
-            if why:
-                return f"{self.sources.line_of(found, path)}: {shown(found, path)} {why}"
-        return ""
 
 
 def _observes(here: Survey, path: Path) -> bool:

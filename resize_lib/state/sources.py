@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from dq_client.check.facts import Facts, Variable, facts_of
+from dq_client.check.facts import Facts, Lines, Variable, facts_of
 from resize_lib.mistakes import short_path
 from resize_lib.state import verdict
 from resize_lib.state.places import Path
@@ -24,7 +24,8 @@ class Sources:
     """Of one process: files are read once."""
 
     _facts: dict[str, Facts] = field(default_factory=dict)
-    _variables: dict[tuple[Origin, int], Variable] = field(default_factory=dict)
+    _variables: dict[tuple[Origin, Lines], Variable] = field(default_factory=dict)
+    _lines: Lines = ()  # that run in the survey `_of`
     _by_path: dict[Path, Variable] = field(default_factory=dict)  # in the survey `_of`
     _of: Callable[[], Survey | None] = lambda: None
 
@@ -71,10 +72,11 @@ class Sources:
         """About a variable, attribute or item."""
         if self._of() is not survey:
             self._of, self._by_path = weakref.ref(survey), {}
+            self._lines = tuple((s.function, s.line) for s in survey.scopes.values())
         found = self._by_path.get(path)
         if found is None:
             scope = self._scope(survey, path)
-            key = survey.anchors.origin(path), scope.line if scope is not None else 0
+            key = survey.anchors.origin(path), self._lines
             if key not in self._variables:
                 self._variables[key] = self._read(scope, key[0], survey.scopes.values())
             found = self._by_path[path] = self._variables[key]
@@ -83,7 +85,9 @@ class Sources:
     def _read(self, scope: Scope | None, origin: Origin, scopes: Iterable[Scope]) -> Variable:
         root = verdict.NOT_KNOWN
         if scope is not None and origin.first[0] == "v" and self.facts_of(scope).known:
-            root = self.facts_of(scope).variable(scope.function, scope.line, origin.first[1])
+            root = self.facts_of(scope).variable(
+                scope.function, scope.line, origin.first[1], running_in(scope.file, scopes)
+            )
         cell = self._cell(origin)
         if cell is not None:  # a parameter of the enclosing function has what its call gave it
             bound = cell if cell.set_up or not root.set_up else root
@@ -97,7 +101,9 @@ class Sources:
             self.facts_of(each)
         known = [facts for facts in self._facts.values() if facts.known]
         if origin.attribute:
-            return _together(root, [facts.attribute(origin.attribute) for facts in known])
+            name = origin.attribute
+            found = [facts.attribute(name, running_in(facts.file, scopes)) for facts in known]
+            return _together(root, found)
         # The globals of a module are used by the files that import them.
         others = [facts for facts in known if scope is not None and facts.file != scope.file]
         used = root.used or any(facts.mentions(origin.first[1]) for facts in others)
@@ -131,6 +137,11 @@ class Sources:
         if owner[0] == CLASSES:
             owner = (MODULE, owner[1])
         return survey.scopes.get(owner)
+
+
+def running_in(file: str, scopes: Iterable[Scope]) -> Lines:
+    """The functions of a file that run now, by their first lines, and the lines that run."""
+    return tuple((s.function, s.line) for s in scopes if s.file == file and s.frame is not None)
 
 
 def is_setting(path: Path) -> bool:

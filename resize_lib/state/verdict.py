@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from dq_client.check.facts import Variable
+from dq_client.check.roles import Role
 
 
 class Fate(Enum):
@@ -72,10 +73,38 @@ _UNCLEAR = (
 )
 
 
+_STALE = (
+    "has what another rank has sent, and is used before it is received again: receive it in the"
+    " iteration before that, declare the array (rs.cartesian) and use exchange(), or make it in"
+    " @rs.setup"
+)
+_ELECTED = (
+    "is changed by a rank that the number of ranks selects, and kept there: keep it on rank 0 or on"
+    " every rank, or say with rs.local_state what becomes of it"
+)
+
+
+def by_place(facts: Variable) -> Role:
+    """How ranks change a variable by their place among the others, if that matters."""
+    return facts.role if facts.used and not facts.rebuilt else Role.NONE
+
+
+def misplaced(facts: Variable, *, equal: bool) -> str:
+    """Why a variable is wrong once ranks have other places; empty: it is not."""
+    role = by_place(facts)
+    if role is Role.STALE:
+        return _STALE
+    return _ELECTED if role is Role.ELECTED and not equal else ""
+
+
 def growth(seen: Seen, facts: Variable) -> tuple[Fate, str]:
     """What becomes of it in a rank that joins; with the reason where that is REFUSE."""
     if facts.rebuilt:
         return Fate.KEEP, ""
+    if why := misplaced(facts, equal=seen.equal):
+        return Fate.REFUSE, why
+    if by_place(facts) is Role.AGAIN and seen.start == seen.before:
+        return Fate.KEEP, ""  # the others get that back, too (entry.py)
     return _unchanged(seen, facts) if seen.before == seen.now else _changed(seen, facts)
 
 
@@ -130,6 +159,8 @@ def restart(seen: Seen, facts: Variable, *, same_size: bool) -> tuple[Fate, str]
     seen.before, now, equal, alone: of the job that made the copy. What follows from the number of
     ranks has been computed anew by all of them, for the size that the job has now.
     """
+    if not same_size and (why := misplaced(facts, equal=seen.equal)):
+        return Fate.REFUSE, why
     if facts.rebuilt or not seen.equal or seen.here == seen.now:
         return Fate.KEEP, ""
     if seen.before == seen.now:
@@ -157,6 +188,8 @@ def back(seen: Seen, facts: Variable) -> tuple[Fate, str]:
     """
     if facts.rebuilt:
         return Fate.KEEP, ""
+    if by_place(facts) is Role.STALE:
+        return Fate.REFUSE, _STALE
     if not seen.equal:
         own = facts.used and facts.accumulates
         return (Fate.REFUSE, "has a value of its own on each rank") if own else (Fate.KEEP, "")

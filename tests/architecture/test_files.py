@@ -8,20 +8,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 ROOMS = (
-    "dq_server/live",
-    "dq_client/node/agent",
-    "dq_client/node/ranks",
-    "dq_client/show/web",
+    "dq_server/live", "dq_client/node/agent", "dq_client/node/ranks", "dq_client/show/web",
     "dq_client/show/hooks",
-)
+)  # fmt: skip
 FILES = (
-    "audit.py", "sidecars.py", "bringup.py", "home.py", "keys.py", "resume.py", "private.py",
-    "shutdown.py", "standby.py", "storage.py", "ssh/kept_alive.py", "base/credentials.py",
-    "emulation/governor.py",
+    *(f"base/{name}.py" for name in ("audit", "credentials", "home", "keys", "private", "storage")),
+    "base/process_tree.py",
+    *(f"deploy/{name}.py" for name in ("local", "resume", "shutdown", "sidecars", "standby")),
+    "deploy/server_watch.py", "deploy/supervisor.py", "deploy/ssh/kept_alive.py",
+    "node/emulation/governor.py", "node/fleet.py", "node/local_agents.py", "node/supervision.py",
 )  # fmt: skip
 OPENS = {"read_text", "read_bytes", "write_text", "write_bytes", "touch"}
 DOOR = "dq_client/base/opened.py"
-# In a rank, or of what is no part of a home; the rest is to come.
+# In a rank, or of what is no part of a home.
 MAY: dict[str, str] = {
     "dq_client/node/ranks/program.py": "in the rank itself: its program and its standard streams",
     "dq_client/node/ranks/program_keeper.py": "/dev/null",
@@ -30,9 +29,6 @@ MAY: dict[str, str] = {
     "dq_client/show/hooks/call.py": "a URL",
     "dq_server/live/store/backup.py": "files that a user names; a folder of its own",
     "dq_client/node/agent/output_files.py": "makes a file that must not be there",
-    "dq_client/node/agent/copies.py": "copies of data, in folders that private.py checks",
-    "dq_client/node/agent/own_ranks.py": "what keepers leave in the agent's folder",
-    "dq_client/node/agent/holdings.py": "what keepers leave in the agent's folder",
 }
 
 

@@ -34,6 +34,7 @@ SUBJECTS = {
     "tests/client/test_any_mpi_lost.py": {"benchmarks.any_mpi"},
     "tests/live/test_adaptation_phases.py": {"experiments.adaptation_phases"},
     "tests/live/test_fuzz.py": {"benchmarks.fuzz"},
+    "tests/sim/test_forecast.py": {"benchmarks.forecast"},
     "tests/live/test_gpu.py": {"benchmarks.gpu"},
     "tests/live/test_dynamic_overhead.py": {"experiments.dynamic_overhead"},
     "tests/live/test_load.py": {"benchmarks.load"},
@@ -61,6 +62,7 @@ DOORS = {
     "dq_server/sim/run_command.py": {"click"},
     "dq_server/sim/replay_command.py": {"click"},
     "dq_server/sim/import_command.py": {"click"},
+    "dq_server/sim/forecast_command.py": {"click"},
     "dq_server/sim/study/command.py": {"click"},
     # figures: matplotlib is imported only when one is asked for
     "dq_server/sim/plots.py": {"matplotlib"},
@@ -91,7 +93,15 @@ IMPURE = {
 
 
 # Loaded by starters under another name, in interpreters without DQ.
-RANKS = ROOT / "dq_client" / "ranks"
+RANKS = ROOT / "dq_client" / "node" / "ranks"
+STARTED = [
+    *sorted(RANKS.glob("*.py")),
+    *(ROOT / "dq_client" / "base" / f"{name}.py" for name in ("channel", "opened", "process")),
+]
+OF_STARTED = {
+    "dq_client.node.ranks",
+    *(f"dq_client.base.{path.stem}" for path in STARTED if path.parent != RANKS),
+}
 
 
 @cache
@@ -104,8 +114,9 @@ def imported(path: Path) -> frozenset[str]:
         elif isinstance(node, ast.ImportFrom):
             module = node.module or ""
             if node.level:
-                assert path.parent == RANKS, f"{path}: relative import"
-                module = f"dq_client.node.ranks.{module}".rstrip(".")
+                assert path in STARTED, f"{path}: relative import"
+                package = path.relative_to(ROOT).parts[: -node.level]
+                module = ".".join([*package, *([module] if module else [])])
             found.add(module)
             found |= {f"{module}.{alias.name}" for alias in node.names}
     return frozenset(found)
@@ -122,19 +133,17 @@ def within(module: str, packages: set[str]) -> bool:
 def test_a_starter_needs_the_standard_library_only() -> None:
     wrong = [
         f"{path.name}: {module}"
-        for path in sorted(RANKS.glob("*.py"))
-        if path.name != "__main__.py"  # a launcher of its own, run in our interpreter
-        for module in imported(path)
-        if module.partition(".")[0] not in STDLIB and not within(module, {"dq_client.node.ranks"})
+        for path in STARTED
+        for module in imported(path) - {"dq_client.base"}  # half of `from ...base import opened`
+        if module.partition(".")[0] not in STDLIB and not within(module, OF_STARTED)
     ]
     assert not wrong
 
 
 def test_a_starter_s_modules_import_each_other_relatively() -> None:
     """In a job's interpreter the package has another name."""
-    for path in RANKS.glob("*.py"):
-        if path.name != "__main__.py":
-            assert "from dq_client" not in path.read_text(), path.name
+    for path in STARTED:
+        assert "from dq_client" not in path.read_text(), path.name
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -232,9 +241,8 @@ def test_the_command_line_prints_through_one_place() -> None:
     """dq_client/show/output.py makes what others say harmless; nobody prints beside it."""
     prints = [
         f"{path.name}:{node.lineno}"
-        for path in sorted((ROOT / "dq_client/cli").glob("*.py"))
+        for path in files("dq_client/cli")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("print", "click.echo")
-        if path.name != "output.py"
     ]
     assert prints == []

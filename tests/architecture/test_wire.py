@@ -1,6 +1,6 @@
 """The wire: what a message must declare, who handles it, and what its handlers may know.
 
-A message declares its direction and roles where it is defined (dq_client/base/messages); the codec's
+A message declares its direction and roles where it is defined (base/messages); the codec's
 unions, the access table and the completeness of the handlers follow from that.
 """
 
@@ -23,8 +23,8 @@ BODIES = (*m.REQUESTS, *m.REPLIES, *m.ORDERS)
 
 # The server as a whole is for its loop, the agent for its own: their parts get what they need.
 WHOLES = {
-    "dq_server.live.server": ("dq_server/live", {"front.py"}),
-    "dq_client.node.agent.agent": ("dq_client/node/agent", {"making.py"}),
+    "dq_server.live.server": ("dq_server/live", {"loop.py"}),
+    "dq_client.node.agent.agent": ("dq_client/node/agent", {"build.py"}),
 }
 BUILD_MESSAGES = ("dq_server/live/**", "dq_client/**", "resize_lib/**")
 

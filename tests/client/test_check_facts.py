@@ -528,3 +528,24 @@ def test_an_item_that_is_changed_changes_its_container(body: str, adds: bool) ->
     found = ask(program("d = {'a': [0], 'b': [0]}", body, "print('sum', comm.allreduce(d))"), "d")
     assert found.changed_line > 0
     assert found.accumulates is adds
+
+
+CALLED_TWICE = """
+import resize_lib
+rs = resize_lib.session()
+def run(loop, add):
+    t = 1.0
+    for k in loop:
+        t = t * 0.5 + add(k)
+    return t
+got = run(rs.iterations(9), rs.comm.allreduce)
+if rs.rank == 0:
+    print(got, run(range(9), float))
+"""
+
+
+def test_a_function_that_runs_was_entered_by_one_call() -> None:
+    facts = facts_of(CALLED_TWICE, "p.py")
+    assert "rank" in facts.variable(4, 6, "t").loop, "the second call stands under a condition"
+    assert not facts.variable(4, 6, "t", ((4, 6), (0, 9))).loop
+    assert "rank" in facts.variable(4, 6, "t", ((4, 6), (0, 11))).loop

@@ -18,9 +18,10 @@ FORBIDDEN = (
     "psutil", "rich", "numpy", "matplotlib", "mpi4py", "asyncio", "subprocess",
     "importlib.metadata", "hashlib",
     "dataclasses", "tempfile", "shutil", "sqlite3", "tomllib",
-    "dq_client.deploy.local", "dq_client.deploy.cluster", "dq_client.node.agent", "dq_client.deploy.ssh",
-    "dq_client.deploy.slurm", "dq_client.node.emulation", "dq_client.node.mpiexec", "dq_client.check",
-    "dq_client.show.views", "dq_client.base.messages.agents", "dq_client.base.messages.applications",
+    "dq_client.deploy.local", "dq_client.deploy.cluster", "dq_client.node.agent",
+    "dq_client.deploy.ssh", "dq_client.deploy.slurm", "dq_client.node.emulation",
+    "dq_client.node.mpiexec", "dq_client.check", "dq_client.show.views",
+    "dq_client.base.messages.agents", "dq_client.base.messages.applications",
     "dq_client.base.messages.standby", "dq_client.base.messages.bodies", "dq_server", "resize_lib",
 )  # fmt: skip
 WIRE = ("zmq", "msgspec")  # besides, for a command that sends nothing

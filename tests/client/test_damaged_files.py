@@ -60,7 +60,9 @@ NEEDED: dict[str, Callable[[Home], Any]] = {
 }
 NOT_NEEDED: dict[str, Callable[[Home], Any]] = {
     "agents/a/agent.json": lambda home: (
-        local_agents.running_agents(home), remote_bootstrap.running(home, "a"), hosts._ran_here(home, "a")
+        local_agents.running_agents(home),
+        remote_bootstrap.running(home, "a"),
+        hosts._ran_here(home, "a"),
     ),
     f"agents/a/{kept_alive.FILE}": lambda home: kept_alive.end(home, "a"),
     "unconfirmed.json": hosts.unconfirmed,

@@ -9,19 +9,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from dq_client.base import audit, credentials, keys, opened, process, storage
 from dq_client.base.connection import Connection
 from dq_client.base.errors import DQError
 from dq_client.base.home import Home, write_private
+from dq_client.base.process_tree import Owner
 from dq_client.deploy import local, shutdown, sidecars, slurm_settings, standby
 from dq_client.deploy.ssh import bringup as hosts
 from dq_client.deploy.ssh import kept_alive, remote_bootstrap
 from dq_client.node import fleet, local_agents, supervision
-from dq_client.node.agent import allegiance
+from dq_client.node.agent import allegiance, copies, holdings
 from dq_client.node.emulation import governor
-from dq_client.node.ranks import marks
+from dq_client.node.ranks import ends, marks
 from dq_server.core.model.errors import SchedulerError
 from dq_server.live import offline
 from dq_server.live.__main__ import _last_address, _lock, _network_of
@@ -30,10 +32,10 @@ from dq_server.live.audit import Audit
 from dq_server.live.clock import clock_of
 from dq_server.live.configuration import read_config
 from dq_server.live.store import backup, home_files, identity, maintenance
-from dq_server.live.store.journal import Journal
+from dq_server.live.store.journal import Journal, JournalError
 from tests.client.strange_files import REPLACED, unharmed
 
-REFUSALS = (DQError, OSError, SchedulerError, ValueError)
+REFUSALS = (DQError, JournalError, OSError, SchedulerError, ValueError)
 WAITS_S = 30  # a limit against hanging
 
 
@@ -53,6 +55,16 @@ def copy_of_reader(home: Home) -> None:
     offline._copy(home, folder)
 
 
+def take_up_ranks(home: Home) -> None:
+    folder = home.agent("a") / "holdings"
+    if not os.path.lexists(folder / "1.1/record.json"):
+        record = holdings.HoldingRecord(1, 1, ranks=True)
+        write_private(folder / "1.1/record.json", msgspec.json.encode(record).decode())
+    for held in holdings.Holdings(folder, Owner(home.root, "a")).trees.values():
+        held.find(), held.exit_code(), held.last_state(), held.sweep()
+
+
+HOLDING = ("record.json", "claim", "exit", ends.NAME, ends.FORMER_NAME)
 HOME_FILES = (
     *(f"keys/{name}.key" for name in keys.PRINCIPALS),
     *("keys/cluster", "identity", "address", "network.json", "cluster.json", "hosts.json"),
@@ -100,6 +112,10 @@ USES: dict[str, list[Callable[[Home], Any]]] = {
     "agents/a/allegiance": [
         lambda home: allegiance.allegiance_of(home.agent("a"), "tcp://x:1", None, 1.0)  # type: ignore[arg-type]
     ],
+    "agents/a/copies/7": [
+        lambda home: copies.CopyKeeper(home, ["n1"], home.agent("a") / copies.NOTES), copies.clear
+    ],
+    **{f"agents/a/holdings/1.1/{name}": [take_up_ranks] for name in HOLDING},
     "agents/a/lock": [lambda home: opened.lock(home.agent("a") / "lock")],
     "agents/a/claim": [lambda home: process.claim(str(home.agent("a")))],
     "jobs/1/out.ranks": [

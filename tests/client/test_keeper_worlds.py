@@ -60,6 +60,15 @@ def test_what_runs_or_was_spawned_or_is_the_newest_part_is_kept() -> None:
     assert not worlds.has_had(late), "a spawn may be granted before another and started after it"
 
 
+def test_a_node_where_no_world_has_joined_forgets_them_too() -> None:
+    worlds = Worlds()
+    for number in range(1, MANY):
+        begin(worlds, start(number), part=False)
+        worlds.forget()
+    assert len(worlds) == PAST_MAX
+    assert worlds.past == MANY - 1 - PAST_MAX
+
+
 def order(world: int, *, spawned: bool = False) -> m.StartRanks:
     return m.StartRanks(1, 1, world, [["app"]], [], "/", {}, [], spawned=spawned)
 

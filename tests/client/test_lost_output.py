@@ -123,3 +123,29 @@ def test_a_path_that_is_wrong_is_waited_for_by_nobody(tmp_path: Path) -> None:
     assert not files.waits
     assert files.write_last(60.0)
     assert files.state()["lost_bytes"] == 5
+
+
+def test_what_waits_for_a_path_that_turns_wrong_is_lost(disk: Disk, tmp_path: Path) -> None:
+    file = File(str(tmp_path / "out"))
+    disk.room = 0
+    file.write(b"waits\n")
+    disk.error = errno.EPERM
+    assert not file.flush()
+    assert (file.waiting_bytes, file.lost_bytes, file.may_pass) == (0, 6, False)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_line_without_an_end_waits_until_it_is_too_long(tmp_path: Path, more: int) -> None:
+    reading, writing = output.pipe()
+    stream = output.Stream(reading, File(str(tmp_path / "out")), (0, 0))
+    data = b"x" * (output.LINE_BYTES_MAX + more)
+    for at in range(0, len(data), 4096):
+        os.write(writing, data[at : at + 4096])
+        stream.pump()
+    assert (tmp_path / "out").stat().st_size == len(data) * more
+    os.write(writing, b"y\nz")
+    stream.pump()
+    assert (tmp_path / "out").read_bytes() == data + b"y\n"
+    os.close(writing)
+    stream.close()
+    assert (tmp_path / "out").read_bytes() == data + b"y\nz"

@@ -194,6 +194,27 @@ def test_two_that_die_at_once_on_two_nodes() -> None:
         assert job.regrouped(rank)[-1:] == [[0, 2]]
 
 
+def test_one_that_dies_elsewhere_before_the_others_are_free_is_lost_with_the_first() -> None:
+    job = Job(2, 2)
+    first, _, other, _ = job.all()
+    assert job.dies(first)
+    job.deliver()
+    assert job.dies(other)
+    assert first.lost
+    job.deliver()
+    free_all(job)
+    assert [job.regrouped(rank) for rank in job.all() if rank.alive] == [[[0, 2]], [[0, 2]]]
+    assert job.failed == []
+
+
+def test_its_time_is_over_when_it_has_come() -> None:
+    job = Job(2)
+    job.dies(job.all()[0])
+    keeper = job.keepers["a"]
+    keeper.look(keeper.due_s)
+    assert job.failed == [SIGKILL]
+
+
 def test_one_that_dies_while_the_others_regroup_ends_the_attempt() -> None:
     job = Job(4)
     job.dies(job.all()[0])

@@ -21,8 +21,8 @@ from dq_client.base import messages as m
 # (`example` below), once with its optional fields left out.
 BYTES = {
     "Hello": ("449f64d985ac76a4", "d2738fc6478a2724"),
-    "Submit": ("23b23b28b9d7f103", "4b95f2c39897a127"),
-    "Attach": ("2ab5508f034ba7df", "c7dc28e916c77eaa"),
+    "Submit": ("592af78495d52e00", "39525620f81ae8f1"),
+    "Attach": ("08eb02acdf0e38a0", "d93b90f6dda593ea"),
     "JobQuery": ("5c0efcfa5ec23ef7", "5c0efcfa5ec23ef7"),
     "JobsQuery": ("7e62ff810010707f", "6c99a3a96992625b"),
     "NodesQuery": ("312f78f5e92ed8b2", "f8d16df32bc73475"),

@@ -6,7 +6,7 @@ import pytest
 
 from dq_server.core.model import events as ev
 from dq_server.core.model.jobs import JobState
-from dq_server.core.policies.waiting_index import WaitingIndex
+from dq_server.core.planning.waiting_index import WaitingIndex
 from tests.core.cluster import MakeCluster, answered
 
 

@@ -7,7 +7,8 @@ from math import inf
 import pytest
 
 from dq_server.core.model.scalability import Scalability
-from dq_server.core.planning import plan_starts
+from dq_server.core.planning.backfill import in_line, promises
+from dq_server.core.planning.timeline import Timeline
 from tests.core.cluster import Cluster, MakeCluster
 
 PLAN = {"start": "reservations", "resize": "none"}
@@ -16,9 +17,10 @@ PLAN = {"start": "reservations", "resize": "none"}
 def starts(c: Cluster, depth: int = 5, drain: int | None = None) -> list[tuple[int, float]]:
     """(job, planned start) as of now."""
     state = c.scheduler.state
-    plan = plan_starts(state, state.queue.values(), c.now, depth=depth, drain_priority=drain)
-    plan.taken.check()
-    return [(planned.job.id, planned.start_s) for planned in plan.jobs]
+    room, line = Timeline(state, c.now), in_line(state.queue.values(), drain)
+    made = promises(line, room, c.now, depth=depth, drain_priority=drain, backfill=False)
+    room.taken.check()
+    return [(promise.job.id, promise.start_s) for promise in made]
 
 
 def test_each_waiting_job_gets_the_earliest_start_that_delays_nobody_before_it(

@@ -15,6 +15,7 @@ from dq_server.core.settings import named_config
 from tests.core.cluster import Cluster, MakeCluster
 
 RANGE = range(1, 13)
+SHARING = [name for name, settings in SETS.items() if settings["start"] == "sharing"]
 
 
 @pytest.fixture
@@ -49,6 +50,8 @@ def grows(c: Cluster) -> int:
         ("mebf-intensive", 6, 7, 9),
         ("mebf-expand+", 6, 7, 9),
         ("mebf-shrink+", 6, 7, 9),
+        ("keep-preferred", 4, 4, 4),
+        *((name, 6, 7, 9) for name in SHARING if name != "keep-preferred"),
     ],
 )
 def test_who_expands_when_nobody_waits(
@@ -58,7 +61,7 @@ def test_who_expands_when_nobody_waits(
 
 
 def test_the_stories_name_every_set() -> None:
-    assert len(SETS) == 11
+    assert len(SETS) == 11 + len(SHARING)
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -68,8 +71,10 @@ def test_who_makes_room_for_whom(under: MakeCluster, name: str) -> None:
     big = c.submit(*RANGE, start=10, kind="malleable", estimate_s=1000)
     small = c.submit(2, estimate_s=100)
     c.point(big, 1.0)
-    shrinks = name.startswith("mebf")
-    assert (big.size, small.size) == ((6, 2) if shrinks else (10, 0))
+    if name in SHARING:  # as much as is needed, or the job has not even started so large
+        assert (big.size, small.size) == (8, 2)
+    else:
+        assert (big.size, small.size) == ((6, 2) if name.startswith("mebf") else (10, 0))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dq_server.core.features.spawning import ANSWERS_KEPT, Spawns, world_to_start
+from dq_server.core.features.spawning import ANSWERS_KEPT, OWN_END_WITHIN_S, Spawns, world_to_start
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerSpawn, VacateProcessors
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition, InvariantViolation
@@ -135,6 +135,29 @@ def test_too_few_are_idle(by_agents: MakeCluster) -> None:
     assert job.spawned == ()
 
 
+def test_a_spawn_waits_for_what_the_job_itself_gives_back(by_agents: MakeCluster) -> None:
+    c = by_agents(4)
+    job = c.submit(1)
+    first = spawn(c, job, 3)
+    assert c.do(wanted(job, 3, 2)) == [], "no answer: it is asked again"
+    over(c, job, first.world, vacate=False)
+    assert c.do(wanted(job, 3, 2)) == [], "processes of the last may still be there"
+    c.do(ev.ProcessorsVacated(job.id, first.processors))
+    assert spawn(c, job, 3, 2).processors == first.processors
+
+
+def test_it_does_not_wait_for_ever_nor_for_what_will_not_do(by_agents: MakeCluster) -> None:
+    c = by_agents(4)
+    job = c.submit(1)
+    spawn(c, job, 2)
+    assert not spawn(c, job, 4, 2).world, "all that it has would not do"
+    assert c.do(wanted(job, 3, 3)) == []
+    c.now += OWN_END_WITHIN_S
+    refused = spawn(c, job, 3, 3)
+    assert refused.reason.text == "3 processors asked for, 1 idle"
+    assert not Spawns.of(job).waits
+
+
 def test_what_is_reserved_for_others_is_not_idle(by_agents: MakeCluster) -> None:
     c = by_agents(3)
     c.do(ev.ReservationMade(ev.AdvanceReservation("r", 2, 100.0, 200.0)))
@@ -229,9 +252,9 @@ def test_a_ticket_is_answered_once(by_agents: MakeCluster) -> None:
     first = spawn(c, job, 1)
     assert spawn(c, job, 1) == first
     assert spawn(c, job, 1, agent="b") != first, "another agent counts by itself"
-    refused = spawn(c, job, 1, 2)
+    refused = spawn(c, job, 3, 2)
     c.do(ev.WorldEnded(job.id, 1, first.world))
-    assert spawn(c, job, 1, 2) == refused, "the rank was told so, perhaps"
+    assert spawn(c, job, 3, 2) == refused, "the rank was told so, perhaps"
     assert spawn(c, job, 1, 3).world
 
 
@@ -309,8 +332,9 @@ def test_whatever_is_spawned_and_ends_nothing_is_lost(data: st.DataObject) -> No
         pool = c.scheduler.state.processors
         if what == "spawn" and running:
             idle = c.scheduler.state.idle
-            answer = spawn(c, job, data.draw(st.integers(1, 4)), ticket)
-            assert len(answer.processors) == idle - c.scheduler.state.idle
+            actions = c.do(wanted(job, data.draw(st.integers(1, 4)), ticket))
+            given = sum(len(a.processors) for a in actions if isinstance(a, AnswerSpawn))
+            assert given == idle - c.scheduler.state.idle
         elif what == "over" and job.spawned:
             over(c, job, Worlds.of(job).started[job.spawned[0]], vacate=False)
         elif what == "vacate" and pool.vacating:

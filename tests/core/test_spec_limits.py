@@ -24,7 +24,7 @@ RIGID = JobKind.RIGID, configuration(2), (configuration(2),)
 MALLEABLE = JobKind.MALLEABLE, configuration(2), configurations([1, 2, 4])
 EVOLVING = JobKind.EVOLVING, configuration(1), configurations([1, 3])
 STEPS = ((10, 1), (20, 3))
-PARTNER = Protection("partner")
+PARTNER, RECIPE = Protection("partner"), Protection("recipe")
 
 
 def spec(kind: tuple[Any, ...] = RIGID, /, **more: Any) -> JobSpec:
@@ -46,6 +46,7 @@ GOOD = [
     *(spec(protection=Protection("disk", every_s=s)) for s in (None, 0.001)),
     *(spec(protection=Protection("disk", budget=part)) for part in (0.001, 1.0)),
     spec(protection=Protection("partner", folder="/tmp", restarts=0)),
+    *(spec(kind, recipe="text", protection=RECIPE) for kind in (RIGID, MALLEABLE)),
 ]
 BAD = [
     (JobSpec("job", RIGID[0], RIGID[1], ()), "no legal size"),
@@ -82,6 +83,11 @@ BAD = [
     (spec(protection=Protection("disk", budget=0.5, every_points=1)), "give either"),
     (spec(protection=Protection("disk", budget=0.5, every_s=1.0)), "give either"),
     (spec(protection=Protection("disk", restarts=-1)), "restarts"),
+    (spec(recipe="text"), "by its own checkpoints, and no other"),
+    (spec(recipe="text", protection=PARTNER), "by its own checkpoints, and no other"),
+    (spec(protection=RECIPE), "by its own checkpoints, and no other"),
+    (spec(EVOLVING, recipe="text", protection=RECIPE), "not evolving"),
+    (spec(recipe="text", protection=RECIPE, input="/in"), "no --input"),
 ]
 
 

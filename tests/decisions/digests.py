@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
 import re
 import shutil
 import sys
@@ -186,8 +185,6 @@ def main() -> int:
     if o.record:
         RECORDED.write_text(json.dumps(short(), indent=0) + "\n")
         return 0
-    if os.environ.get("PYTHONHASHSEED") != "0":  # two seeds in 2,000 have a world that goes by it
-        os.execve(sys.executable, sys.orig_argv, os.environ | {"PYTHONHASHSEED": "0"})
     found = journals() | simulations(None) | lives(o.seeds)
     if o.log is not None:
         found |= simulations(o.log)

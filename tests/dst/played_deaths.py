@@ -1,5 +1,5 @@
 """Two and three deaths at one moment: of the server, of agents, and of keepers, whose ranks go on
-without a parent until their agent ends them."""
+without a parent until their agent ends them. A keeper may be stopped for a while instead."""
 
 from __future__ import annotations
 
@@ -43,7 +43,13 @@ class Deaths:
     def kill(self, victim: str | Keeper) -> None:
         world = self.world
         if isinstance(victim, Keeper):
-            if not victim.gone:
+            if victim.gone or victim.stopped is not None:
+                return
+            if self.rng.random() < 0.3:
+                world.trace.append(f"{world.now:.3f} keeper of {victim.start.job} is stopped")
+                victim.stops()
+                world.later(self.rng.uniform(0.1, 5.0), victim.goes_on)
+            else:
                 world.trace.append(f"{world.now:.3f} keeper of {victim.start.job} dies")
                 victim.dies()
         elif victim == "server":

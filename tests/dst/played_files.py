@@ -47,7 +47,7 @@ class Files:
         """What the disk has, which had all of `known`: of what came after, any of the sectors."""
         share = self.rng.choice([0.0, 0.5, 0.9, 1.0])
         found = {}
-        for end in known.keys() | now.keys():
+        for end in sorted(known.keys() | now.keys()):
             before, after = known.get(end, b""), now.get(end, b"")
             found[end] = self._mixed(before, after, share)
         return found

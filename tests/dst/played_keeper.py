@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from dq_client.base import messages as m
 from dq_client.node.agent.holdings import HoldingRecord
 from dq_client.node.agent.local_start import joins
+from dq_client.node.ranks.worlds import Worlds
 from tests.dst.played_machine import Process
 from tests.dst.verdict import Wrong
 
@@ -15,7 +18,6 @@ if TYPE_CHECKING:
     from tests.dst.played_app import App
     from tests.dst.world import World
 
-PAST_MAX = 1  # fewer than a real one, so that it matters
 AGAIN_S = 0.5  # until what has not had its effect is said again
 SEGV = 139
 
@@ -127,6 +129,42 @@ class Start(Process):
         return [rank for rank in self.ranks if rank.code is None]
 
 
+class FewWorlds(Worlds):
+    """A keeper's, which speaks of fewer than usual, so that it matters."""
+
+    past_max = 1
+
+
+class KeptWorld:
+    """A world as a keeper has it; stands for that of ranks/world.py."""
+
+    def __init__(self, keeper: Keeper, order: m.StartRanks) -> None:
+        self._keeper, self.start = keeper, start_of(order)
+        self.ending = False
+        self.expected: tuple[int, ...] = ()
+
+    def running(self) -> list[Rank]:
+        return [rank for rank in self._keeper.ranks(self.start.world) if rank.code is None]
+
+    @property
+    def is_alive(self) -> bool:
+        return bool(self.running())
+
+    @property
+    def is_part(self) -> bool:
+        return any(rank.part for rank in self._keeper.ranks(self.start.world))
+
+    def shared_memory(self) -> set[str]:
+        return set()
+
+
+def start_of(order: m.StartRanks) -> Any:
+    """What keepers look at of an order."""
+    return SimpleNamespace(
+        world=order.world, joins=joins(order), worker=order.worker, spawned=order.spawned
+    )
+
+
 class Folder:
     """Stands for the folder of a keeper."""
 
@@ -147,7 +185,10 @@ class Keeper:
         self.killed = self.over = False  # as in Tree
         self.dead: dict[str, Any] | None = None  # what it had written when it was killed
         self.leaving = False
-        self.worlds: dict[int, m.StartRanks] = {}
+        self.orders: dict[int, m.StartRanks] = {}  # of all worlds that were started here
+        self.worlds: Any = FewWorlds()
+        self.stopped: dict[str, Any] | None = None  # what it had said when it was
+        self.unread: list[Callable[[], None]] = []
         self.failed: dict[str, Any] | None = None
         self.failed_worlds: set[int] = set()  # that will not come up to join the job
         self.spawning: dict[int, dict[str, Any]] = {}  # by ticket
@@ -186,12 +227,27 @@ class Keeper:
 
     def dies(self) -> None:
         """It is killed; its ranks go on without a parent."""
-        self.dead = self.state()
+        self.dead = self.state() if self.stopped is None else self.stopped
+        self.start.orphaned |= self.stopped is not None and self.dead != self.state()
+        self.stopped = None
         # A rank that has called MPI_Comm_spawn waits in it, so a real one has not ended yet.
         if sum(k.tickets for k in self.start.keepers.values()) > len(self.start.own):
             self.dead["losing"] = self.start.orphaned = True
 
+    def stops(self) -> None:
+        """By SIGSTOP: it hears and says nothing, while its ranks go on."""
+        self.stopped = self.state()
+
+    def goes_on(self) -> None:
+        """By SIGCONT: it takes in what has come."""
+        self.stopped = None
+        unread, self.unread = self.unread, []
+        for take_in in unread:
+            if self.dead is None:
+                take_in()
+
     def terminate(self) -> None:
+        self.goes_on()  # SIGTERM is followed by SIGCONT
         self.killed = True
         if self.dead is not None:
             self.sweep()
@@ -209,7 +265,9 @@ class Keeper:
 
     @property
     def gone(self) -> bool:
-        return self.dead is not None or ((self.leaving or self.killed) and not self.alive())
+        if self.dead is not None or self.stopped is not None:
+            return self.dead is not None
+        return (self.leaving or self.killed) and not self.alive()
 
     def alive(self) -> list[Rank]:
         return [rank for rank in self.start.alive() if rank.node == self.node]
@@ -217,29 +275,10 @@ class Keeper:
     def ranks(self, world: int) -> list[Rank]:
         return [r for r in self.start.ranks if (r.world, r.node) == (world, self.node)]
 
-    def forgotten(self) -> list[int]:
-        """Worlds that it does not speak of any more, as dq_client/node/ranks/worlds.py has it."""
-        over = [
-            number
-            for number, order in self.worlds.items()
-            if joins(order) and all(rank.code is not None for rank in self.ranks(number))
-        ]
-        parts = [n for n in self.worlds if any(rank.part for rank in self.ranks(n))]
-        return [n for n in over[:-PAST_MAX] if n != max(parts, default=-1)]
-
     def state(self) -> dict[str, Any]:
-        forgotten = self.forgotten()
+        self.worlds.forget()
         return {
-            "worlds": {
-                str(number): {
-                    "running": sum(rank.code is None for rank in self.ranks(number)),
-                    "part": any(rank.part for rank in self.ranks(number)),
-                    "spawned": order.spawned,
-                }
-                for number, order in self.worlds.items()
-                if number not in forgotten
-            },
-            "past": max(forgotten, default=-1),
+            **self.worlds.state(),
             "failed": self.failed,
             "killed": self.killed,
             "losing": any(rank.node == self.node for rank in self.start.lost),
@@ -248,9 +287,10 @@ class Keeper:
     def begin(self, order: m.StartRanks) -> list[int]:
         """Start a world; returns the processors on which ranks come up."""
         start, world = self.start, self.world
-        if order.world in self.worlds or self.killed or self.dead is not None:
+        if self.worlds.has_had(start_of(order)) or self.killed or self.dead is not None:
             return []
-        self.worlds[order.world] = order
+        self.orders[order.world] = order
+        self.worlds[order.world] = KeptWorld(self, order)
         if self.ranks(order.world):
             if world.store.lost:  # an expansion whose end is not known any more: nobody takes it in
                 return []
@@ -317,6 +357,8 @@ class Keeper:
 
     def end_world(self, world: int, grace_s: float | None = None) -> None:
         """Kill its ranks; or a worker: it leaves in order, within its grace."""
+        if world in self.worlds:
+            self.worlds[world].ending = True
         for rank in self.ranks(world):
             if rank.code is not None or rank.killed or rank.released:
                 continue
@@ -341,7 +383,7 @@ class Keeper:
     def to_say(self) -> list[dict[str, Any]]:
         """What is to be said now, or said again, to the agent."""
         found: list[dict[str, Any]] = []
-        for number, order in self.worlds.items():
+        for number, order in self.orders.items():
             if not order.world or order.spawned:
                 continue
             waiting = sum(r.code is None and not r.part for r in self.ranks(number))

@@ -29,6 +29,9 @@ class PlayedLine:
 
     def send(self, message: dict[str, Any]) -> None:
         keeper = self.keeper
+        if keeper.stopped is not None:
+            keeper.unread.append(lambda: self.send(message))
+            return
         if keeper.dead is not None:
             return  # nobody reads it
         match message["do"]:
@@ -48,6 +51,8 @@ class PlayedLine:
     def read(self) -> list[dict[str, Any]]:
         if self.keeper.dead is not None:
             self.gone = True
+            return []
+        if self.keeper.stopped is not None:
             return []
         found = [] if self.keeper.gone else self.keeper.to_say()
         state = self.keeper.state()

@@ -55,16 +55,17 @@ def nodes(lab: Lab) -> dict[str, str]:
 
 def until(what: Callable[[], bool], why: str, within_s: float = 60) -> float:
     """Seconds until it holds."""
-    began = time.monotonic()
+    began, pause_s = time.monotonic(), 0.2
     while not what():
         assert time.monotonic() - began < within_s, why
-        time.sleep(0.3)  # each look is a `dq` process on a machine that has little to spare
+        time.sleep(pause_s)
+        pause_s = min(1.3 * pause_s, 1.5)  # each look is a `dq` process, which others feel
     return time.monotonic() - began
 
 
 def product(lab: Lab) -> bool:
     """Whether the last job, an application with --check, finds its result right at its end."""
-    said = lab.ok("alpha", "dq logs last --follow").splitlines()
+    said = lab.ok("alpha", "dq logs last --follow", timeout_s=300.0).splitlines()
     assert said, lab.ok("alpha", "dq job last; dq logs last --err")
     assert job(lab)["state"] == "done"
     return json.loads(said[-1])["ok"] is True
@@ -88,18 +89,18 @@ def test_jobs_grow_over_machines_and_a_short_cut_costs_none(machines: Lab) -> No
     ]
     assert found["server"]["address"].startswith("tcp://10.77.0.1:")
     assert nodes(machines) == {"alpha": "up", "beta": "up"}
-    for app in ("matmul --n 600 --iterations 900", "lu --n 400 --iterations 700"):
+    for app in ("matmul --n 300 --iterations 1500", "lu --n 400 --iterations 700"):
         machines.ok("alpha", f"dq submit --sizes 1,2,4 -- python -m apps.{app} --check")
         until(lambda: job(machines)["state"] == "running", "it does not start")
         machines.ok("alpha", "dq resize last 4")
         until(lambda: "to 4 done" in machines.ok("alpha", "dq why last"), "it does not grow to 4")
         assert product(machines)
 
-    # A job on both machines, whose line is cut for longer than two heartbeats: 15 s at least,
-    # however fast the machine.
-    lasting = f"python {GROWING} --n 300 --iterations 150 --seconds 0.4"
+    # A job on both machines, whose line is cut for longer than two heartbeats.
+    stop = machines.shared / "stop"
+    lasting = f"python {GROWING} --n 300 --iterations 100000 --seconds 0.4 --stop {stop}"
     machines.ok("alpha", f"dq submit --sizes 4 -- {lasting}")
-    until(lambda: (job(machines)["remap_points"] or 0) > 20, "it does not get on")
+    until(lambda: (job(machines)["remap_points"] or 0) > 5, "it does not get on")
     assert job(machines)["nodes"] == ["alpha", "beta"]
     # Server and ranks listen on the cluster's network, in its range of ports, and nowhere else.
     for name, address in (("alpha", "10.77.0.1"), ("beta", "10.77.0.2")):
@@ -113,6 +114,9 @@ def test_jobs_grow_over_machines_and_a_short_cut_costs_none(machines: Lab) -> No
     machines.cut("beta")
     time.sleep(5)
     machines.heal("beta")
+    seen = job(machines)["remap_points"]
+    until(lambda: job(machines)["remap_points"] > seen + 5, "it does not go on")
+    stop.touch()
     assert product(machines)
     assert nodes(machines) == {"alpha": "up", "beta": "up"}
     machines.ok("alpha", "dq down")
@@ -123,10 +127,11 @@ def test_a_cut_is_noticed_heals_at_once_and_does_not_hide_an_agent(machines: Lab
     write_hosts(machines)
     up(machines, "--lost-after", "4")
     machines.cut("beta")
-    until(lambda: nodes(machines)["beta"] == "lost", "beta is not missed", 12)
-    time.sleep(6)  # TCP's own back-off would take as long again
+    cut_s = 6 + until(lambda: nodes(machines)["beta"] == "lost", "beta is not missed")
+    time.sleep(6)
     machines.heal("beta")
-    assert until(lambda: nodes(machines)["beta"] == "up", "beta does not come back") < 4.0
+    back_s = until(lambda: nodes(machines)["beta"] == "up", "beta does not come back")
+    assert back_s < cut_s / 2, "TCP's own back-off would take as long again as the cut"
 
     # What is cut off at the end is named, and ended later.
     machines.cut("beta")
@@ -143,7 +148,7 @@ def test_a_cut_is_noticed_heals_at_once_and_does_not_hide_an_agent(machines: Lab
 def test_an_interrupted_start_leaves_nothing(machines: Lab) -> None:
     # On gamma everything takes long.
     slow = machines.shared / "python"
-    slow.write_text(f'#!/bin/sh\nsleep 45\nexec {VENV}/python "$@"\n')
+    slow.write_text(f'#!/bin/sh\nsleep 20\nexec {VENV}/python "$@"\n')
     slow.chmod(0o755)
     write_hosts(machines, python=str(slow))
     words, env = machines.words("alpha", "exec dq up --cluster hosts.toml --detach")

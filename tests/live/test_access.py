@@ -163,10 +163,14 @@ def test_matrix(served: Staged, role: str, job: int) -> None:
     by_agents = served.state.job(1).launching.by_agents
     own_only = OWN_ONLY | (OWN_ONLY_OF_DQ if by_agents else set())
     for body in about(job):
-        verb, changes, jobs = type(body), served.state.changes, len(served.state.jobs)
+        verb, changes, jobs = (
+            type(body),
+            served.front.server.feed.last_event,
+            len(served.state.jobs),
+        )
         reply = line.ask(body)
         text = reply.text if isinstance(reply, m.Error) else ""
-        unchanged = (served.state.changes, len(served.state.jobs)) == (changes, jobs)
+        unchanged = (served.front.server.feed.last_event, len(served.state.jobs)) == (changes, jobs)
         if role == "viewer":
             assert unchanged, verb
         if verb not in MAY[role]:
@@ -248,11 +252,11 @@ def test_a_job_that_is_over_has_no_say_any_more(served: Staged) -> None:
     line = served.job_key(1, 1)
     assert answer_of(m.JobWelcome, line.call(m.JobHello(m.PROTOCOL, SIZE))).job == 1
     served.agents[1].call(m.AppEnded(1, 1, 0))
-    changes = served.state.changes
+    changes = served.front.server.feed.last_event
     line.send(m.RemapPoint(1, SIZE, 0, 1.0))
     served.user.call(m.StatusQuery())
     assert line.receive(0.3) is None
-    assert served.state.changes == changes
+    assert served.front.server.feed.last_event == changes
 
 
 def test_unknown_key_is_refused_with_one_line(served: Staged) -> None:

@@ -9,9 +9,10 @@ import pytest
 from experiments import adaptation_phases
 from experiments.adaptation_phases import FLOWS, Flow, Run
 
-pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
-
+@pytest.mark.live
+@pytest.mark.mpi
+@pytest.mark.slow
 def test_a_flow_is_computed_alike_in_all_scenarios() -> None:
     # the last phase is as long as new ranks need to start, several times over
     flow = Flow("small", 400, 2, 80, (3, 3, 800), 25, 5)

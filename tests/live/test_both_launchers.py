@@ -118,10 +118,11 @@ def test_a_job_outlives_its_agent(up: Live, program: Path) -> None:
     before = ranks(program)
     killed = local_agents.running_agents(up.home)["local"]["pid"]
     os.kill(int(killed), signal.SIGKILL)
-    another = lambda: (
-        local_agents.running_agents(up.home).get("local", {"pid": killed})["pid"] != killed
-    )  # noqa: E731
-    until(another, "no other agent is started")
+    another = {"pid": killed}
+    until(
+        lambda: local_agents.running_agents(up.home).get("local", another)["pid"] != killed,
+        "no other agent is started",
+    )
     assert ranks(program) == before
     up.dq("kill", job)
     assert state(up, job) == "killed"

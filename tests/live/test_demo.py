@@ -124,7 +124,7 @@ def test_an_installed_demo_runs_its_own_app_whatever_lies_in_the_folder(
         (hostile / name).write_text(f"open({str(hostile / 'imported')!r}, 'w').close()\n")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # for mpiexec
     done = subprocess.run(
-        [python, "-P", "-m", "dq_client.cli.main", "demo", "--json", "--n", "1200"],
+        [python, "-P", "-m", "dq_client.cli.main", "demo", "--json", "--n", "600"],
         env={**env(place), "PATH": path}, cwd=hostile,
         capture_output=True, text=True, timeout=400, check=False,
     )  # fmt: skip

@@ -6,7 +6,7 @@ import pytest
 
 from experiments import dynamic_overhead
 
-pytestmark = [pytest.mark.live, pytest.mark.mpi]
+pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.slow]
 
 
 def test_requests_are_measured_with_and_without_a_queue() -> None:

@@ -197,3 +197,16 @@ def test_output_that_is_lost_stands_in_the_job_before_and_after_its_end(
 def test_nobody_speaks_of_the_output_on_the_node_of_another(talk: Talking) -> None:
     job = protected(talk, 1)
     assert refusal(talk.say("b", lost(job, 12)))[0] == "refused"
+
+
+def test_only_what_starts_again_has_copies_to_save(talk: Talking) -> None:
+    job = protected(talk, 1)
+    talk.say("a", ended(job))
+    (order,) = talk.orders("a", m.Vacate)
+    assert order.save is None, "the job is done"
+    talk.say("a", m.Vacated(job.id, 1, order.processors))
+    again = protected(talk, 2)
+    talk.say("b", ended(again, 137, "the keeper of its ranks on b was killed"))
+    (order,) = talk.orders("a", m.Vacate)
+    assert order.save is not None
+    assert order.save.memory

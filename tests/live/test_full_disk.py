@@ -22,7 +22,12 @@ pytestmark = [pytest.mark.live, pytest.mark.timeout(240)]
 
 FAILS_FOR_S = 9.0  # longer than an agent may be silent
 GROWING = [sys.executable, "-m", "tests.live.growing", "--n", "64", "--iterations", "1000"]
-SAYS = "import time\nfor n in range({turns}):\n print(n, flush=True)\n time.sleep(0.02)"
+SAYS = """
+import pathlib, sys, time
+while not pathlib.Path(sys.argv[1]).exists():
+    print("on", flush=True)
+    time.sleep(0.02)
+"""
 
 
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.__name__)
@@ -37,6 +42,11 @@ def cluster(disk: Disk) -> Iterator[Live]:
     made.up(6)
     yield made
     made.clear()
+
+
+def until_there(gate: Path, then: str = "true") -> tuple[str, ...]:
+    """A program that ends once a file is there."""
+    return ("sh", "-c", f"until [ -e '{gate}' ]; do sleep 0.1; done; {then}")
 
 
 def status(cluster: Live) -> dict[str, Any]:
@@ -59,16 +69,17 @@ def refused(cluster: Live, disk: Disk) -> None:
 
 
 def test_jobs_go_on_while_nothing_can_be_written(cluster: Live, disk: Disk, tmp_path: Path) -> None:
-    stop = tmp_path / "stop"
+    stop, gate = tmp_path / "stop", tmp_path / "gate"
     resized = cluster.submit("-n", 1, "--sizes", "1,2", "--", *GROWING, "--stop", stop)
-    short = cluster.submit("-n", 1, "--", "sleep", 6)
-    says = cluster.submit("-n", 1, "--", sys.executable, "-c", SAYS.format(turns=900))
+    short = cluster.submit("-n", 1, "--", *until_there(gate))
+    says = cluster.submit("-n", 1, "--", sys.executable, "-c", SAYS, stop)
     cluster.wait(resized, lambda job: job["processors"] == 2)
     for job in (short, says):
         cluster.wait(job, lambda job: job["state"] == "running")
     acknowledged = [resized, short, says]
 
     disk.fail()
+    gate.touch()
     if disk.stalls:
         until(lambda: status(cluster)["stalled"], "the server does not notice")
         refused(cluster, disk)
@@ -113,13 +124,14 @@ def test_who_is_killed_meanwhile_finds_everything_again(
     """Server and agent, on a disk on which they cannot start again before it is mended."""
     if not disk.heals:
         pytest.skip("the disk stays as it is")
-    stop = tmp_path / "stop"
+    stop, gate = tmp_path / "stop", tmp_path / "gate"
     resized = cluster.submit("-n", 1, "--sizes", "1,2", "--", *GROWING, "--stop", stop)
-    ends = cluster.submit("-n", 1, "--", "sleep", 5)
+    ends = cluster.submit("-n", 1, "--", *until_there(gate))
     cluster.wait(ends, lambda job: job["state"] == "running")
     cluster.wait(resized, lambda job: job["processors"] == 2)
     server, killed = status(cluster)["pid"], agent(cluster)["pid"]
     disk.fail()
+    gate.touch()
     if disk.stalls:  # else it is missed before it can come back
         refused(cluster, disk)
         os.kill(killed, signal.SIGKILL)
@@ -149,14 +161,16 @@ def test_a_cluster_ends_on_a_disk_that_fails(cluster: Live, disk: Disk) -> None:
 
 
 def test_the_last_output_of_a_job_is_whole_when_the_disk_has_room_again(
-    cluster: Live, disk: Disk
+    cluster: Live, disk: Disk, tmp_path: Path
 ) -> None:
     if not disk.heals:
         pytest.skip("the disk stays as it is")
-    says = "echo early; sleep 4; echo RESULT 42; echo trouble >&2"
-    job = cluster.submit("-n", 1, "--", "sh", "-c", says)
+    gate = tmp_path / "gate"
+    _, _, says = until_there(gate, "echo RESULT 42; echo trouble >&2")
+    job = cluster.submit("-n", 1, "--", "sh", "-c", f"echo early; {says}")
     until(lambda: "early" in cluster.dq("logs", job), "it does not begin")
     disk.fail()
+    gate.touch()
     time.sleep(FAILS_FOR_S)
     disk.heal()
     view = cluster.wait_end(job)

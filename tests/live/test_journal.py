@@ -6,9 +6,9 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import psutil
 import pytest
@@ -21,13 +21,17 @@ from dq_client.base.home import Home
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import StartJob
 from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.errors import SchedulerError
 from dq_server.core.model.jobs import JobKind, JobSpec
 from dq_server.core.model.sizes import configuration, grids
 from dq_server.live.access import Access, Principal
+from dq_server.live.context import Desk
 from dq_server.live.orders.startup import WAITS_FOR_AGENTS, resume
+from dq_server.live.requests import TABLE, answer
 from dq_server.live.server import Server
 from dq_server.live.store import checksums, journal_file, snapshot
 from dq_server.live.store.journal import Journal, JournalError, Unrepresentable, event_as_json
+from dq_server.live.store.read_only import Stalled
 from dq_server.live.store.recovery import replay, restored
 from harness.live import Live
 from tests.live.serving import answer_of, submission
@@ -269,6 +273,23 @@ def test_full_disk_refuses_the_whole_batch_and_recovers(life: Life) -> None:
     assert set(life.start().scheduler.state.jobs) == {1}
 
 
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [(Stalled("not saved: the disk is full"), "later"), (JournalError("it is damaged"), "refused")],
+)
+def test_a_fault_of_storage_is_none_of_the_scheduler(
+    fault: Exception, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not isinstance(fault, SchedulerError)
+
+    def failing(*_: object) -> m.ReplyBody:
+        raise fault
+
+    monkeypatch.setitem(cast(dict[Any, Any], TABLE), m.JobQuery, failing)
+    asked = m.Request("1", m.JobQuery(1))
+    assert answer(cast(Desk, None), b"me", Principal(m.USER), asked) == m.Error(code, str(fault))
+
+
 def test_an_event_that_json_cannot_hold_is_refused() -> None:
     with pytest.raises(Unrepresentable):
         event_as_json(ev.NodeJoined("n1", 2, float("inf")))
@@ -404,3 +425,19 @@ def test_a_job_that_the_scheduler_has_forgotten_is_told_of(tmp_path: Path) -> No
     server = start()
     assert (ask(server, m.JobQuery(1)), ask(server, m.WhyQuery(1))) == before
     server.journal.close()
+
+
+def test_a_journal_that_is_closed_leaves_nothing_open(tmp_path: Path) -> None:
+    def is_open() -> bool:
+        found = []
+        for path in Path("/proc/self/fd").iterdir():
+            with suppress(OSError):  # the descriptor that lists them
+                found.append(path.readlink())
+        return any(path.is_relative_to(tmp_path) for path in found)
+
+    journal = Journal(tmp_path / "journal.sqlite")
+    states = [is_open()]
+    for _ in range(2):
+        journal.close()
+        states.append(is_open())
+    assert states == [True, False, False]

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import load
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 
 def test_many_agents_and_a_stream_of_submissions() -> None:

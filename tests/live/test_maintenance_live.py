@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
@@ -18,7 +17,7 @@ def windows(live: Live) -> list[dict[str, object]]:
 
 
 def test_a_window_from_beginning_to_end(cluster: Live) -> None:
-    words = ("n01", "--start", "now", "--duration", "5s", "--name", "w", "--reason", "disks")
+    words = ("n01", "--start", "now", "--duration", "12s", "--name", "w", "--reason", "disks")
     job = cluster.submit("-n", 4, "--kind", "rigid", "--hold", "--", "true")  # all nodes
     made = json.loads(cluster.dq("maintenance", *words, "--json"))
     assert made == {"schema": 1, "maintenance": {"name": "w"}}
@@ -48,12 +47,3 @@ def test_bad_windows_get_one_line(
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
     (line,) = done.stderr.strip().splitlines()
     assert text in line
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    """One cluster for the tests that must not change it."""
-    live = Live(tmp_path_factory.mktemp("dq") / "home")
-    live.up(4)
-    yield live
-    live.clear()

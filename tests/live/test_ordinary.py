@@ -15,11 +15,10 @@ from harness.ordinary import Outcome, Run, marked_lines, plain_faults, programs,
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
+SLOW = pytest.mark.slow  # minutes each; `pytest -m slow tests/live/test_ordinary.py`
 GROUP = 30  # programs that share a cluster
 # Of the folder "right". A refusal with a line is as good.
 MAY_BE_REFUSED = {
-    "adam",  # one rank alone cannot show that what a function returns is the same on all
-    "adaptive_step",  # the same
     "file_next",  # a text file that is iterated over hides its position
     "setup_reduced",  # allgather before the loop: an entry for each rank there was
 }
@@ -35,8 +34,8 @@ BY_CHANCE = "is the same on all of them now"  # whole numbers may be, and tell n
 # Right is as good here as a refusal: whether these can be carried is a question of effort.
 MAY_BE_RIGHT = {
     "comprehension_loop", "database", "duplicated", "environment_state", "islands", "kept_rank",
-    "lambda_list", "next_loop", "pairwise", "split_setup", "summed_loop", "thread_counter",
-    "thread_pool",
+    "lambda_list", "last_rank_once", "next_loop", "pairwise", "split_setup", "summed_loop",
+    "thread_counter", "thread_pool",
 }  # fmt: skip
 
 
@@ -87,16 +86,13 @@ def test_what_a_rank_has_for_itself_hinders_no_resize() -> None:
     require(resized_runs(programs("scratch")), fault_of_right)
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3])
+@pytest.mark.parametrize("ranks", [1, 2, pytest.param(3, marks=SLOW)])
 def test_what_cannot_be_right_is_refused_with_its_line(ranks: int) -> None:
     require(resized_runs(programs("refused"), ranks=ranks), fault_of_refused)
 
 
-SLOW = pytest.mark.slow  # minutes each; `pytest -m slow tests/live/test_ordinary.py`
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=SLOW), pytest.param(3, marks=SLOW)])
+@SLOW
+@pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("kind", ["right", "scratch"])
 def test_other_resizes_change_nothing(kind: str, seed: int) -> None:
     require(resized_runs(programs(kind), seed=seed, ranks=1 + seed % 3), fault_of_right)

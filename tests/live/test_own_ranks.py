@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -235,7 +236,7 @@ def test_an_agent_that_never_started_a_killed_job_says_so_by_its_heartbeat(talk:
     job = talk.submit(2)
     talk.say("user", m.Kill(job.id))
     talk.beat("b")
-    assert job.state is JobState.KILLED
+    assert (job.state, job.exit_code) == (JobState.KILLED, -9)
 
 
 def test_a_kill_that_was_lost_is_ordered_again(talk: Talking) -> None:
@@ -384,3 +385,118 @@ def test_a_queued_job_of_several_programs_fails_under_a_server_with_mpiexec(
     assert queued.end_reason.text.endswith(
         '--mpmd needs launcher = "dq", this server has "mpiexec"'
     )
+
+
+# --- workers, keys -------------------------------------------------------------------------------
+
+
+def crew(talk: Talking) -> Job:
+    """Of one or two workers."""
+    how, sizes = m.Workers(stop_signal=12, grace_s=3.0), m.Sizes(min=1, max=2)
+    words: Any = {"request": "crew", "name": "crew", "argv": ["prog"], "cwd": "/"}
+    reply = talk.say("user", m.Submit(**words, kind="workers", sizes=sizes, workers=how))
+    assert isinstance(reply, m.Submitted), reply
+    return talk.state.job(reply.job)
+
+
+def test_each_worker_is_a_world_of_its_own_without_a_server(talk: Talking) -> None:
+    job = crew(talk)
+    (one,), (two,) = talk.orders("a", m.StartRanks), talk.orders("b", m.StartRanks)
+    assert one.world != two.world
+    for order, node in ((one, "a"), (two, "b")):
+        assert [place.node for place in order.places] == [node]
+        assert (order.worker, order.spawned, order.exec_only) == (True, True, True)
+        assert order.env["DQ_WORKER"] == str(order.world)
+        assert "DQ_SERVER" not in order.env
+        assert order.job == job.id
+
+
+def test_a_worker_that_ended_well_is_no_part_of_the_job_any_more(talk: Talking) -> None:
+    job = crew(talk)
+    (one,), (two,) = talk.orders("a", m.StartRanks), talk.orders("b", m.StartRanks)
+    for name in ("a", "b"):
+        talk.say(name, m.AppStarted(job.id, 1, 7))
+    assert isinstance(talk.say("a", m.WorldEnded(job.id, 1, one.world)), m.Done)
+    assert state(job) is JobState.RUNNING
+    talk.say("b", m.WorldEnded(job.id, 1, two.world))
+    assert state(job) is JobState.DONE
+
+
+def test_a_worker_that_shall_leave_has_its_signal_and_its_grace(talk: Talking) -> None:
+    job = crew(talk)
+    (order,) = talk.orders("b", m.StartRanks)
+    for name in ("a", "b"):
+        talk.say(name, m.AppStarted(job.id, 1, 7))
+    talk.say("user", m.Resize(job.id, 1))
+    (end,) = talk.orders("b", m.Vacate)
+    assert (end.world, end.stop_signal, end.grace_s) == (order.world, 12, 3.0)
+    assert not talk.orders("a", m.Vacate)
+
+
+def test_the_key_of_a_job_counts_for_nothing_once_it_has_ended(talk: Talking) -> None:
+    def known() -> list[int]:
+        return [p.job for p in talk.server.access._principals.values() if p.job]
+
+    job = running(talk, "a")
+    assert known() == [job.id]
+    talk.say("a", ended(job))
+    assert known() == []
+
+
+def test_the_key_of_a_start_counts_for_nothing_in_the_next(talk: Talking) -> None:
+    job = talk.submit(1, protect=m.Protect("partner"))
+    talk.say("a", m.AppStarted(job.id, 1, 7))
+    before = set(talk.server.access._principals)
+    talk.server.lose("a", "unplugged")
+    talk.server.finish_turn()
+    (gone,) = before - set(talk.server.access._principals)
+    assert gone
+    assert job.instance == 2
+
+
+# --- mpiexec -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Iterator[Talking]:
+    """Two agents of a server that starts jobs by mpiexec."""
+    made = Talking(tmp_path, Launching.MPIEXEC)
+    for name in ("a", "b"):
+        made.agent(name)
+    yield made
+    made.close()
+
+
+def test_a_launch_that_was_lost_is_ordered_again(old: Talking) -> None:
+    job = old.submit(2)
+    assert len(old.orders("a", m.Launch)) == 1
+    old.beat("a")
+    assert not old.orders("a", m.Launch), "it may still be under way"
+    old.later(4)
+    old.beat("a", held(job))
+    assert not old.orders("a", m.Launch)
+    old.beat("a")
+    assert [order.job for order in old.orders("a", m.Launch)] == [job.id]
+
+
+def test_an_agent_that_lost_an_application_ends_the_job(old: Talking) -> None:
+    job = old.submit(2)
+    old.say("a", m.AppStarted(job.id, 1, 7))
+    old.beat("a")
+    assert job.state is JobState.RUNNING, "its heartbeat may be older than that"
+    old.later(4)
+    old.beat("b")
+    assert state(job) is JobState.RUNNING, "it is not the first node's"
+    old.beat("a")
+    assert (state(job), job.exit_code) == (JobState.FAILED, -9)
+    assert job.end_reason is not None
+    assert "agent a has lost the job's processes" in job.end_reason.text
+
+
+def test_a_killed_application_that_never_started_has_ended(old: Talking) -> None:
+    job = old.submit(2)
+    old.say("user", m.Kill(job.id))
+    old.beat("a", held(job))
+    assert job.state is JobState.KILLING
+    old.beat("a")
+    assert (state(job), job.exit_code) == (JobState.KILLED, -9)

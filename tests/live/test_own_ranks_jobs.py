@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
 Script = Callable[[str], list[object]]
 HERE = Path(__file__).parent
-HOSTILE, SPAWNING = HERE / "hostile.py", HERE / "spawning.py"
+HOSTILE, SPAWNING, POOLS = HERE / "hostile.py", HERE / "spawning.py", HERE / "pools.py"
 COMPILER = Path(sys.executable).with_name("mpicc")
 C_PROGRAM = """
 #include <mpi.h>
@@ -164,12 +164,36 @@ def test_a_program_that_spawns_gets_idle_processors(up: Live) -> None:
 
 
 def test_a_spawn_that_cannot_be_granted_is_refused_with_the_reason(up: Live) -> None:
-    job = up.submit("-n", 1, "--kind", "rigid", "--", sys.executable, SPAWNING, 4)
+    handles = ("--env", "DQ_SPAWN_REFUSED=return")
+    job = up.submit("-n", 1, "--kind", "rigid", *handles, "--", sys.executable, SPAWNING, 4)
     state, lines, errors = ended(up, job)
     assert (state, up.job(job)["exit_code"]) == ("failed", 5)
     assert lines[0].startswith("refused: ")
     why = "dq: MPI_Comm_spawn by rank 0 is refused: 4 processors asked for, 3 idle"
     assert why in errors.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("rigid", "MPI_Comm_spawn by rank 0 is refused: 4 processors asked for, 3 idle"),
+        ("malleable", "MPI_Comm_spawn by rank 0 is refused: a malleable job is resized by"),
+    ],
+)
+def test_a_spawn_that_is_refused_fails_the_job_instead_of_hanging_it(
+    up: Live, kind: str, why: str
+) -> None:
+    """The executor's thread has the exception; the program waits for results."""
+    job = up.submit("-n", 1, "--kind", kind, "--", sys.executable, POOLS, 4)
+    assert ended(up, job)[0] == "failed"
+    assert why in up.job(job)["reason"]
+
+
+def test_one_pool_after_another_gets_the_processors_of_the_one_before(up: Live) -> None:
+    job = up.submit("-n", 1, "--kind", "rigid", "--", sys.executable, POOLS, 3)
+    state, lines, errors = ended(up, job)
+    assert state == "done", errors
+    assert lines == ["[0, 1, 4, 9, 16]"] * 3
 
 
 @pytest.mark.parametrize("where", ["PMI_FD", "DQ_LINK"])

@@ -13,13 +13,15 @@ pytest.importorskip("textual", reason="dq top needs the extra top")
 from harness.commands import ROOT
 from tests.live.screenshots import FOLDER, PAGES, shoot
 
-pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.browser]
-
 SIZES = {**{name: (width, height) for name, _, width, height in PAGES},
          "top": (1300, 780), "report": (1100, 900)}  # fmt: skip
 BYTES_MAX = 150_000
 
 
+@pytest.mark.live
+@pytest.mark.mpi
+@pytest.mark.browser
+@pytest.mark.slow
 def test_the_script_makes_every_picture(tmp_path: Path) -> None:
     from PIL import Image
 

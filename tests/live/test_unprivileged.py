@@ -51,8 +51,8 @@ dq down
 KILLED = """
 dq up --cluster "$1" --fidelity "$2" --detach
 dq submit --sizes 3 -- python -c "
-from dq_client.node.emulation import job_processes
-job_processes.join('n1')
+from dq_client.base import slowed_rank
+slowed_rank.join('n1')
 open('$DQ_HOME/burning', 'w').close()
 while True:
     pass"

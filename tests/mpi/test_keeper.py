@@ -263,6 +263,7 @@ def test_a_program_that_is_not_there() -> None:
     assert "no-such-program cannot be run: No such file or directory" in ended.err
 
 
+@pytest.mark.alone
 def test_no_shared_memory_is_left_behind() -> None:
     memory = Path("/dev/shm")
     before = set(memory.iterdir())

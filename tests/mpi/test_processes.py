@@ -80,9 +80,10 @@ def assert_flat(result: dict[str, Any], warm_up: int, staying: bool = False) -> 
 
 
 @both_ways_to_grow
-def test_any_subset_leaves_and_new_ranks_come_thirty_times(recipe: Recipe) -> None:
-    result = cycles(recipe, 30, 6, seed=1, limit_s=600)
-    assert len(result["sizes"]) == 30
+def test_any_subset_leaves_and_new_ranks_come_many_times(recipe: Recipe) -> None:
+    count = 30 if recipe is OWN else 12
+    result = cycles(recipe, count, 6, seed=1, limit_s=600)
+    assert len(result["sizes"]) == count
     assert {1, 6} <= set(result["sizes"])
 
 

@@ -32,13 +32,13 @@ def test_turns_share_remap_points_and_long_ones_are_noticed() -> None:
     assert sum(turns for _, turns, *_ in reports) == 400 + 8 + 100 + 50, "each turn counts once"
     assert 3 <= loops.count("short") <= 60
     short_s = sorted(time_s for loop, _, time_s, _ in reports if loop == "short")
-    assert 0.9e-3 <= short_s[len(short_s) // 2] < 20e-3, "nor is there any of the 0.3 s of set-up"
+    assert 0.9e-3 <= short_s[len(short_s) // 2] < 0.1, "nor is there any of the second of set-up"
     long = [(time_s, at_s) for loop, _, time_s, at_s in reports if loop == "long"]
     # Without checks the first would come after 90 turns, which this loop does not have.
     assert 1 <= len(long) <= 8
     assert all(time_s >= 39e-3 for time_s, _ in long), "turns of another loop are in the mean"
     assert reports[0][1] == 1, "the first turn is a remap point"
-    assert reports[0][2] < 0.25, "the first turn includes the set-up"
+    assert reports[0][2] < 1.0, "the first turn includes the set-up"
 
 
 def test_functions_are_called_on_all_ranks_after_each_resize() -> None:
@@ -53,8 +53,8 @@ def test_functions_are_called_on_all_ranks_after_each_resize() -> None:
     assert by_size["halo", 2] == by_size["plan", 2]
     joined = {call["pid"] for call in calls} - {call["pid"] for call in calls[:4]}
     assert joined
-    # Cores are few: a turn may be late once, but each first turn would have the 0.15 s.
-    assert sum(time_s > 0.14 for time_s in times_s) < 3, (
+    # Cores are few: a turn may be late, but each first turn would have the half second.
+    assert sum(time_s >= 0.5 for time_s in times_s) < 3, (
         "the time of a function is in that of a turn"
     )
 
@@ -79,7 +79,7 @@ def test_task_farms(ranks: int, recipe: Recipe) -> None:
     if ranks > 1:
         assert found["ranks"] == ranks
         busy = [len(counts) for counts in found["counts"] if 0 in counts]
-        assert busy[0] < 12, "the rank with the long task got its share of the others, too"
+        assert busy[0] < 40 // ranks, "the rank with the long task got its share of the others, too"
     for rank, told in enumerate(found["errors"]):
         (index, text, cause), (index2, text2, _), count, *rest = told
         assert (index, index2, count) == (1, 0, 299)

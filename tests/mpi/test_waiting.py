@@ -69,31 +69,6 @@ def assert_not_late(clock: Clock, wait_s: float, pace: waiting.Pace) -> None:
     assert clock.now_s - wait_s <= max(wait_s * pace.fraction, pace.sleep_s_min) + 1e-5
 
 
-@pytest.mark.parametrize("wait_s", [1e-4, 1e-3, 20e-3, 1.0])
-def test_among_more_ranks_than_cores_a_wait_leaves_the_core_to_others(
-    clock: Clock, wait_s: float
-) -> None:
-    waiting.wait_until(lambda: clock.until(wait_s), waiting.CROWDED)
-    assert not clock.yields
-    assert_not_late(clock, wait_s, waiting.CROWDED)
-
-
-def test_who_gives_way_is_scheduled_as_before_afterwards(clock: Clock) -> None:
-    policies: list[int] = []
-
-    def third() -> bool:
-        policies.append(os.sched_getscheduler(0))
-        return len(policies) == 3
-
-    before = os.sched_getscheduler(0)
-    waiting.wait_until(third, waiting.CROWDED)
-    assert policies == [os.SCHED_BATCH] * 3
-    assert os.sched_getscheduler(0) == before == os.SCHED_OTHER
-    with pytest.raises(ZeroDivisionError):
-        waiting.wait_until(lambda: 1 / 0, waiting.CROWDED)
-    assert os.sched_getscheduler(0) == before
-
-
 def test_with_a_core_for_each_rank_a_wait_of_a_millisecond_never_sleeps(clock: Clock) -> None:
     waiting.wait_until(lambda: clock.until(1e-3), waiting.ROOMY)
     assert not clock.sleeps

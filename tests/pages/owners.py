@@ -9,7 +9,7 @@ from harness.pages import Block, blocks
 #   job         test_pages_fragments.py: as a job that is resized while it runs
 #   ranks       test_pages_fragments.py: on several ranks, without a server
 #   config      read as a server's configuration file, as the first thing that a server does
-#   cluster     read as a cluster file; hooks: as a file of `dq hooks`; yaml
+#   cluster     read as a cluster file; hooks: as a file of `dq hooks`; recipe; yaml
 #   study       read as a study (tests/sim/test_study.py)
 #   FILE        an excerpt of this file, which other tests compile and run
 #   lab..., slurm  on machines of the lab, under a real Slurm
@@ -41,10 +41,11 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "python.md": ("client", "client", "client"),
     "quotas.md": ("config", "shell"),
     "ranks.md": ("config",),
+    "recipes.md": ("recipe",),
     "scheduling.md": ("shell", "config", "shell", "shell", "config",
-                      "config", "config", "shell", "config", "config", "config"),
+                      "config", "config", "shell", "config", "config", "config", "config"),
     "security.md": ("shell",),
-    "simulation.md": ("shell", "config"),
+    "simulation.md": ("shell", "config", "shell"),
     "slurm.md": ("cluster", "slurm", "slurm"),
     "standby.md": ("lab-standby",),
     "studies.md": ("study", "shell", "study", "shell"),

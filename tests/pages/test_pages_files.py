@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from dq_client.base.recipes import recipe as recipes
 from dq_client.deploy.cluster import read_cluster
 from dq_client.show.hooks import config as hooks
 from dq_server.live.configuration import read_config
@@ -69,6 +70,11 @@ def test_a_file_of_hooks_is_one(block: Block, tmp_path: Path) -> None:
     assert [hook.name for hook in hooks.read(written(block, tmp_path))] == ["mail", "chat"]
 
 
+@pytest.mark.parametrize("block", of("recipe"), ids=str)
+def test_a_recipe_is_one(block: Block, tmp_path: Path) -> None:
+    assert recipes.read(str(written(block, tmp_path))).name == "mine"
+
+
 @pytest.mark.parametrize("block", of("yaml"), ids=str)
 def test_prometheus_is_told_where_and_with_what(block: Block) -> None:
     (job,) = yaml.safe_load(block.text)["scrape_configs"]
@@ -100,7 +106,8 @@ def test_a_part_in_c_compiles(block: Block, tmp_path: Path) -> None:
 
 def test_every_owner_is_one() -> None:
     runners = {"shell", "job", "ranks", "client", "config", "cluster", "hooks", "yaml", "compile",
-               "lab", "lab-standby", "slurm", "install", "other-mpi", "page", "study"}  # fmt: skip
+               "lab", "lab-standby", "slurm", "install", "other-mpi", "page", "recipe",
+               "study"}  # fmt: skip
     for page, owners in OWNERS.items():
         for owner in owners:
             known = owner in runners or (ROOT / owner).is_file()

@@ -263,3 +263,17 @@ def test_no_node_holds_the_only_two_files_of_a_part(nodes: list[int]) -> None:
             assert who is not None
             assert hosts[who] != hosts[rank]
     assert sorted(hosts[rank] for rank in leaders(hosts)) == sorted(set(hosts))
+
+
+def test_a_large_part_has_its_checksum_and_is_its_owners_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partfile, "READ_BYTES", 100)
+    path = tmp_path / "part"
+    descriptors = len(list(Path("/proc/self/fd").iterdir()))
+    blocks: dict[str, Block] = {"b": BytesBlock([b"x" * 1000, b"y" * 77])}
+    written = write_part(path, ONE, 0, blocks, sync=True)
+    assert partfile.checksum_of(path) == written
+    assert written[0] == path.stat().st_size
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert len(list(Path("/proc/self/fd").iterdir())) == descriptors

@@ -152,12 +152,6 @@ def test_nothing_is_shared_where_there_is_no_axis() -> None:
     assert items_in(()) == 0
 
 
-def test_what_one_caller_writes_others_do_not_read() -> None:
-    """Plans are cached."""
-    with pytest.raises(ValueError, match="read-only"):
-        axis_runs(CyclicAxis(8, 2, 2, 0), CyclicAxis(8, 2, 1, 0)).extents[0, 0] = 1
-
-
 def drawn(rng: Random, n: int) -> CyclicAxis | IntervalAxis:
     nprocs = rng.randint(1, 6)
     if rng.random() < 0.7:

@@ -26,6 +26,9 @@ class Rank:
     def first_loop(self) -> None:
         pass
 
+    def later_loop(self) -> None:
+        pass
+
     def functions_around(self) -> int:
         return 0
 

@@ -25,6 +25,9 @@ class Session:
     def first_loop(self) -> None:
         pass
 
+    def later_loop(self) -> None:
+        pass
+
     def functions_around(self) -> int:
         return 0
 

@@ -23,14 +23,13 @@ class OnSlurm(Live):
         self.slurm = slurm
         self.env["SLURM_CONF"] = str(slurm.conf)
 
-    def up_with(self, pool: str = "", slurm: str = 'time = "30"', more: str = "") -> None:
+    def up_with(self, pool: str = "", slurm: str = 'time = "30"', *options: str) -> None:
         """`dq up` with this pool of at most four nodes."""
         file = self.home.root.parent / "cluster.toml"
         file.write_text(
-            f'{more}\nengine = "slurm"\n[pool]\nmax = 4\n{pool}\n'
-            f'[slurm]\npartition = "all"\n{slurm}\n'
+            f'engine = "slurm"\n[pool]\nmax = 4\n{pool}\n[slurm]\npartition = "all"\n{slurm}\n'
         )
-        self.dq("up", "--cluster", file, "--detach")
+        self.dq("up", "--cluster", file, "--detach", *options)
 
     def nodes(self) -> dict[str, str]:
         """Names and states."""

@@ -14,9 +14,9 @@ the server also sends `Order`s unasked; orders repeat what the server's state wa
 comes again with the next heartbeat. Lists and strings are bounded: a request cannot be larger than
 `FRAME_BYTES_MAX`.
 
-Read as `from dq_client.base import messages as m`. A name is looked up in these modules when it is first
-used, so a command imports the messages that it sends and no others: making the types of all takes
-longer than most commands run.
+Read as `from dq_client.base import messages as m`. A name is looked up in these modules when it is
+first used, so a command imports the messages that it sends and no others: making the types of all
+takes longer than most commands run.
 """
 
 from importlib import import_module

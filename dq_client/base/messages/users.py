@@ -130,6 +130,7 @@ class Submit(RequestBody, tag="submit", frozen=True):
     array: Array | None = None
     after_not: Jobs = []  # must have failed, or been killed
     workers: Workers | None = None  # of kind workers
+    recipe: Annotated[str, Meta(max_length=60_000)] = ""  # recipes/recipe.py; empty: it has none
 
 
 class Submitted(ReplyBody, tag="submitted", frozen=True):

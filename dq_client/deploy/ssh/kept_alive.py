@@ -1,9 +1,9 @@
 """Keeps one agent alive on the machine on which ssh has started it.
 
-Started there once the server knows the agent (remote_bootstrap.py), so it needs no ssh, and a line that is
-cut does not matter. It goes by the agent's file, like the supervisor of a local cluster, whose code
-it uses: an agent that ends in order removes its file, and this ends, too. A new agent finds the
-keys that the last one has kept, and its keepers and ranks.
+Started there once the server knows the agent (remote_bootstrap.py), so it needs no ssh, and a line
+that is cut does not matter. It goes by the agent's file, like the supervisor of a local cluster,
+whose code it uses: an agent that ends in order removes its file, and this ends, too. A new agent
+finds the keys that the last one has kept, and its keepers and ranks.
 """
 
 from __future__ import annotations

@@ -9,8 +9,10 @@ reports.py      what the server must acknowledge, sent until it has
 holdings.py     the job instances with processes here, recorded on disk so that they outlive
                 the agent
 own_ranks.py    ranks that DQ starts itself, through keepers (dq_client/node/ranks)
-kept.py         one start of a job with such ranks, as its agent knows it
+proxies.py      programs that mpiexec wants run on this node, or from here on another
+rsh_socket.py   the socket that dq-rsh connects to (base/dq_rsh.py)
+marks.py        ranks that ended without leaving their job (base/presence.py)
+local_start.py  one start of a job with such ranks, as its agent knows it
 keepers.py      the agent's end of a keeper's line; how a keeper is made
 starters.py     processes with packages loaded that keepers are forked from
-tree.py         finding and ending every process of a job instance
 """

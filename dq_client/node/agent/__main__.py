@@ -1,4 +1,7 @@
-"""An agent as a program: `python -m dq_client.node.agent`. People use `dq agent start` or `dq up`."""
+"""An agent as a program: `python -m dq_client.node.agent`.
+
+People use `dq agent start` or `dq up`.
+"""
 
 from __future__ import annotations
 

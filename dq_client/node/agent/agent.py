@@ -333,7 +333,7 @@ class Agent:
                 self._hello, self.session = "", message.body.session
                 self.epoch = message.body.epoch
                 self.allegiance.welcomed(self.epoch)  # or the heartbeat tells it to start again
-                # A heartbeat at once: only what it says of jobs is relied upon (live/agents/registry.py).
+                # A heartbeat at once: only what it says of jobs is relied upon (live/agents/).
                 self._last_beat, self._welcomed = float("-inf"), True
                 log.info("welcomed by the server, epoch %d", message.body.epoch)
             elif isinstance(message.body, m.Standing):

@@ -30,7 +30,7 @@ from pathlib import Path
 import msgspec
 
 from dq_client.base import messages as m
-from dq_client.base import private
+from dq_client.base import opened, private
 from dq_client.base.home import Home, machine, write_private
 from dq_client.base.messages import CopyPlaces
 from dq_client.node.ranks.output import PASSING
@@ -186,7 +186,7 @@ def read_notes(folder: Path) -> dict[int, CopyNote]:
     found = dict[int, CopyNote]()
     for path in sorted(folder.glob("[0-9]*")):
         with contextlib.suppress(OSError, ValueError, msgspec.DecodeError):
-            found[int(path.name)] = msgspec.json.decode(path.read_bytes(), type=CopyNote)
+            found[int(path.name)] = msgspec.json.decode(opened.read(path), type=CopyNote)
     return found
 
 
@@ -271,7 +271,7 @@ def save_file(source: Path, target: Path) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         with (
             os.fdopen(private.open_own(source), "rb") as read,
-            os.fdopen(os.open(draft, flags, 0o600), "wb") as written,
+            os.fdopen(opened.open_own(draft, flags), "wb") as written,
         ):
             shutil.copyfileobj(read, written, COPY_BYTES)
             written.flush()

@@ -9,6 +9,7 @@ is written before the keeper is started: see program_keeper.py for why nothing r
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import signal
@@ -20,7 +21,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from dq_client.base import process, process_tree
+from dq_client.base import opened, process, process_tree
 from dq_client.base.home import Home, created_s, is_alive, write_private
 from dq_client.node.ranks import adoption, boot, ends
 from dq_client.node.ranks.ends import State
@@ -77,7 +78,7 @@ class Tree:
     def exit_code(self) -> int | None:
         """The program's exit code; None while it runs."""
         try:
-            return int((self.folder / "exit").read_text())
+            return int(opened.read_text(self.folder / "exit"))
         except (OSError, ValueError):
             return None if self.running() else KEEPER_KILLED
 
@@ -132,7 +133,7 @@ def clear_memory(home: Home) -> None:
 def _claimed(folder: Path) -> tuple[int, float]:
     """Pid and creation time of the keeper that claimed the folder; 0, 0 once it is gone."""
     with contextlib.suppress(OSError, ValueError, psutil.Error):
-        pid, ticks = (int(word) for word in (folder / "claim").read_text().split())
+        pid, ticks = (int(word) for word in opened.read_text(folder / "claim").split())
         if process.start_ticks(pid) == ticks:
             return pid, created_s(pid)
     return 0, 0.0
@@ -154,11 +155,15 @@ class Holdings:
         for folder in sorted(self.folder.iterdir()):
             try:
                 record = msgspec.json.decode(
-                    (folder / "record.json").read_bytes(), type=HoldingRecord
+                    opened.read(folder / "record.json"), type=HoldingRecord
                 )
                 # Looked at first: on a full disk the attempt fails although there is one.
                 known = (folder / "claim").exists() or not process.claim(str(folder))
-            except (FileNotFoundError, msgspec.DecodeError):
+            except msgspec.DecodeError:
+                known = False
+            except OSError as e:
+                if e.errno not in (errno.ENOENT, *opened.STRANGE):
+                    raise
                 known = False
             if not known:  # nothing was started, and now nothing will be
                 shutil.rmtree(folder, ignore_errors=True)  # it died before anything was started

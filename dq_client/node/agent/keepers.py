@@ -61,7 +61,7 @@ def pair() -> tuple[KeeperLine, socket.socket]:
 
 
 def request(folder: Path, nodes: list[str], marks: Mapping[str, str]) -> Json:
-    """What a keeper has to know; `marks`: by what its processes are found (tree.py)."""
+    """What a keeper has to know; `marks`: by what its processes are found (process_tree.py)."""
     return {"folder": str(folder), "nodes": nodes, "env": dict(marks)}
 
 

@@ -16,11 +16,13 @@ import contextlib
 import hashlib
 import json
 import logging
+import sys
 from typing import Any
 
 import zmq
 
 from dq_client.base import messages as m
+from dq_client.base import opened
 from dq_client.base.hardware import cuda_visible
 from dq_client.base.home import is_alive
 from dq_client.base.launch import NOT_STARTED, LaunchError, check_program, rank_environment
@@ -35,6 +37,13 @@ log = logging.getLogger("dq.agent")
 
 PAST_MAX = 10_000
 Instance = tuple[int, int]  # job and the number of its start
+
+
+def with_steward(argv: list[str], env: dict[str, str]) -> list[str]:
+    """What a rank runs: of a job with a recipe what runs the program by it (resize_lib/recipes)."""
+    if "DQ_RECIPE" not in env:
+        return argv
+    return [sys.executable, "-P", "-m", "resize_lib.recipes", "--", *argv]
 
 
 class OwnRanks:
@@ -246,7 +255,7 @@ class OwnRanks:
         return {
             "do": "start",
             "world": order.world,
-            "programs": order.programs,
+            "programs": [with_steward(argv, order.env) for argv in order.programs],
             "program_of": order.program_of,
             "cwd": order.cwd,
             "env": env,
@@ -370,9 +379,8 @@ class OwnRanks:
         kept.held.find()
         kept.take_over(kept.held.last_state())
         with contextlib.suppress(OSError):
-            log.error(
-                "its keeper failed: %s", (kept.held.folder / "keeper.err").read_text()[-4000:]
-            )
+            said = opened.read(kept.held.folder / "keeper.err").decode(errors="replace")
+            log.error("its keeper failed: %s", said[-4000:])
         kept.held.over = True
 
     def _report(self, of: Instance, kept: LocalStart) -> None:
@@ -390,6 +398,9 @@ class OwnRanks:
         if not kept.state and not kept.held.over:
             return
         ended = self._end_of(of, kept)
+        if ended is None and kept.held.over and kept.held.sweep():
+            kept.over = True  # no ranks here were ever part of the job: there is no end to report
+            return
         said = reports.about(about)
         if said is not None and said != ended:
             reports.withdraw(about)

@@ -1,8 +1,8 @@
 """Starters as the agent sees them: one per environment, started when first wanted, ended when idle.
 
-A starter (dq_client/node/ranks/starter.py) has an interpreter's packages loaded, so that a rank costs a
-fork. What is read when a package is loaded cannot be changed afterwards: jobs share a starter only
-if their interpreter and the variables in READ_AT_IMPORT are the same.
+A starter (ranks/starter.py) has an interpreter's packages loaded, so that a rank costs a fork. What
+is read when a package is loaded cannot be changed afterwards: jobs share a starter only if their
+interpreter and the variables in READ_AT_IMPORT are the same.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Starter:
 
 
 class Starters:
-    """All starters of an agent; `marks`: by what they are found to be its own (tree.py)."""
+    """All starters of an agent; `marks`: by what they are found to be its own (process_tree.py)."""
 
     def __init__(
         self,

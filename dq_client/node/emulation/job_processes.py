@@ -1,4 +1,4 @@
-"""The processes of jobs on each node: found from the agents' records; ranks say when to slow them.
+"""The processes of jobs on each node: found from the agents' records.
 
 A node's ranks have a keeper above them, whose claim is in the agent's folder:
 
@@ -10,11 +10,6 @@ A node's ranks have a keeper above them, whose claim is in the agent's folder:
 So a walk down from the keepers, by the kernel's lists of children, finds a node's ranks without
 looking at any other process of the machine. What belongs to the launch (starter, keeper, proxy,
 mpiexec, dq-rsh) is left out: it waits, and new ranks wait for it.
-
-Start-up is not charged at the emulated speed: four ranks take 0.7 s to start at full speed and
-3.6 s inside 5 % of a core. So a rank says when MPI is up: from then on its node's share of a core
-is all it gets. Under control groups it puts itself into its node's; under the governor it leaves a
-note, a file named after it. Ranks import this module: it must stay quick to import.
 """
 
 from __future__ import annotations
@@ -24,7 +19,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dq_client.base import cgroups
 from dq_client.base.process import start_ticks
 
 if TYPE_CHECKING:  # only a type here, and that module imports psutil
@@ -32,8 +26,6 @@ if TYPE_CHECKING:  # only a type here, and that module imports psutil
 
 PROXY = "hydra_pmi_proxy"
 CONTROL = "control"  # in the folder of a keeper of DQ's own ranks: its socket
-NOTES_VARIABLE = "DQ_GOVERNOR_NOTES"  # in ranks: the folder for their notes
-JOINS, LEAVES = "joins", "leaves"
 
 
 class JobProcesses:
@@ -116,37 +108,3 @@ def age_s(pid: int, now_s: float) -> float:
         return now_s - start_ticks(pid) / os.sysconf("SC_CLK_TCK")
     except OSError:
         return 0.0
-
-
-# --- what a rank says of itself ----------------------------------------------------------------
-
-
-def join(node: str) -> None:
-    """This process shall be slowed, if its cluster's nodes are contained."""
-    cgroups.join(node)
-    _note(JOINS)
-
-
-def leave() -> None:
-    """This process shall not be slowed any more: it measures something else."""
-    top = os.environ.get(cgroups.JOIN_VARIABLE)
-    if top:
-        cgroups.put(Path(top).parent, 0)  # the group above the cluster's: no quota there
-    _note(LEAVES)
-
-
-def _note(word: str) -> None:
-    folder = os.environ.get(NOTES_VARIABLE)
-    if folder:
-        (Path(folder) / f"{os.getpid()}.{word}").touch()
-
-
-def take_notes(folder: Path) -> dict[int, str]:
-    """Notes left since the last call: pid and the latest word. They are removed."""
-    found: dict[int, str] = {}
-    for name in sorted(os.listdir(folder)):  # noqa: PTH208 - "joins" before "leaves" of one pid
-        pid, _, word = name.partition(".")
-        if pid.isdigit():
-            found[int(pid)] = word
-        (folder / name).unlink(missing_ok=True)
-    return found

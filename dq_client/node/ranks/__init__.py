@@ -12,10 +12,9 @@ keeper.py    the parent of one job's ranks on one node: a loop over their descri
 starter.py   the fork server: a process with numpy and mpi4py loaded that keepers are forked from
 preload.py   what it has loaded, and how a rank gets it
 boot.py      starts a keeper or a starter in any interpreter
-__main__.py  a launcher without a cluster: python -m dq_client.ranks -n 4 -- PROGRAM
 program_keeper.py   the keeper of one program, for mpiexec and its proxies
 
 Standard library only, and relative imports only: a starter runs in the job's interpreter, which
-need not have DQ installed, and loads this folder as a package of another name. docs/ranks.md has
-the protocols.
+need not have DQ installed, and loads dq_client as a package of another name. Of other folders they
+import base/opened.py, base/process.py and base/channel.py. docs/ranks.md has the protocols.
 """

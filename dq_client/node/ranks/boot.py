@@ -4,8 +4,8 @@
     python boot.py starter FD PADDING         a starter
     python -I -S boot.py program FOLDER ...   a keeper of one program (program_keeper.py)
 
-It loads its folder as a package of a name that no program uses: a rank forked from here keeps these
-modules, and `import program` must find the user's.
+It loads dq_client as a package of a name that no program uses: a rank forked from here keeps these
+modules, and `import dq_client` or `import program` must find the user's.
 """
 
 import importlib.util
@@ -13,12 +13,15 @@ import os
 import socket
 import sys
 
-NAME = "_dq_ranks"
+NAME = "_dq"
+RANKS = f"{NAME}.node.ranks"
 
 
 def package() -> None:
-    """Make this file's folder importable as NAME."""
-    folder = os.path.dirname(os.path.abspath(__file__))
+    """Make dq_client importable as NAME."""
+    folder = os.path.abspath(__file__)
+    for _ in RANKS.split("."):
+        folder = os.path.dirname(folder)
     spec = importlib.util.spec_from_file_location(
         NAME, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
     )
@@ -37,8 +40,8 @@ def main() -> None:
     package()
     what = sys.argv[1]
     if what == "program":
-        sys.exit(importlib.import_module(f"{NAME}.program_keeper").main(sys.argv[2:]))
-    starter = importlib.import_module(f"{NAME}.starter")
+        sys.exit(importlib.import_module(f"{RANKS}.program_keeper").main(sys.argv[2:]))
+    starter = importlib.import_module(f"{RANKS}.starter")
     fd = int(sys.argv[2])
     sock = socket.socket(fileno=fd)
     os.set_inheritable(fd, False)
@@ -64,4 +67,4 @@ if __name__ == "__main__":
         if become is None:
             raise
     if become is not None:
-        sys.modules[f"{NAME}.program"].run(become)
+        sys.modules[f"{RANKS}.program"].run(become)

@@ -82,13 +82,17 @@ class Dialogue:
 
     def answer_spawn(self, ticket: int, why: str) -> None:
         """The server has granted a spawn, or refused it for a reason."""
-        world, rank, _ = self.spawns.pop(ticket, (None, None, None))
-        if world is None or rank is None or rank.closed:
+        world, rank, asked = self.spawns.pop(ticket, (None, None, None))
+        if world is None or rank is None or asked is None or rank.closed:
             return
         if why:
-            self._file(world.start.folder, "err").write(
-                f"dq: MPI_Comm_spawn by rank {rank.number} is refused: {why}\n".encode()
-            )
+            told = f"MPI_Comm_spawn by rank {rank.number} is refused: {why}"
+            self._file(world.start.folder, "err").write(f"dq: {told}\n".encode())
+            goes_on = world.start.env.get("DQ_SPAWN_REFUSED") == "return"
+            if not goes_on and "dq_world" not in asked["info"]:
+                # Most programs wait for ever for ranks that they are sure to get.
+                self._fail(1, told)
+                return
         self._effect(world, rank, pmi.answer_spawn(rank.number, why))
 
     def something_open(self) -> bool:

@@ -17,8 +17,7 @@ agent that was killed and started again. What it knows it says as a whole whenev
 
 SIGTERM to the keeper ends all ranks: SIGTERM to every descendant, then SIGKILL after GRACE_S. It
 declares itself a subreaper, so that no descendant is lost, and at most one keeper ever runs for a
-folder (process.claim). FOLDER/ends says how the ranks stand, for an agent that finds no keeper any
-more (ends.py).
+folder (process.claim). FOLDER/ends says how the ranks stand, for agents without keeper (ends.py).
 """
 
 from __future__ import annotations

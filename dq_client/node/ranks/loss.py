@@ -93,8 +93,7 @@ class Losses:
         self._loss = Loss(self._numbers, self._node, now + FREE_WITHIN_S, failure)
         if before is not None:  # another one while the first was being mended
             self._loss.failure = before.failure
-            self._loss.dead |= before.dead
-        self._loss.dead |= self._dead
+            self._loss.dead = before.dead
         self._relay(EVERYBODY, {"lost": self._numbers, "from": self._node})
         self._ask()
         return True

@@ -18,6 +18,7 @@ class Worlds(Dict[int, World]):
     """
 
     past = -1
+    past_max = PAST_MAX
 
     def has_had(self, start: Start) -> bool:
         """Whether the world was started here, be it over or not."""
@@ -46,7 +47,7 @@ class Worlds(Dict[int, World]):
 
     def forget(self) -> None:
         """Drop what is long over."""
-        if len(self) <= PAST_MAX:
+        if len(self) <= self.past_max:
             return
         over = [
             number
@@ -54,7 +55,7 @@ class Worlds(Dict[int, World]):
             if (w.start.joins or (w.start.worker and w.ending)) and not w.is_alive
         ]
         newest = max((number for number, w in self.items() if w.is_part), default=-1)
-        for number in over[:-PAST_MAX]:
+        for number in over[: -self.past_max]:
             if number != newest:  # what the agent says of an end refers to it
                 world = self.pop(number)
                 remove_shared_memory(world.shared_memory())

@@ -3,5 +3,5 @@
 `collect.collect(connection, job_id)` asks the server for the data, `data.py` types and checks them,
 `page.write_report(path, data)` writes the page (components.py: its tables and cards; curve.py and
 timeline.py: its charts, built of markup.py and scales.py). `live_view.GrowthView` follows one job,
-follow.py computes the events of `dq watch`, bars.py its bars; terminal.py draws with rich.
+watch_events.py computes the events of `dq watch`, bars.py its bars; terminal.py draws with rich.
 """

@@ -25,7 +25,8 @@ from dq_server.core.model.launching import Launching
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.records import Record
 from dq_server.core.model.state import State
-from dq_server.core.planning import INF, first_delayed, free
+from dq_server.core.planning import INF, free
+from dq_server.core.planning.delays import first_delayed
 from dq_server.core.turn import Turn
 
 declare(attached="started with mpiexec on {size} processors, and attached: {idle} were idle")

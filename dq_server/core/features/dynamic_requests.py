@@ -5,7 +5,7 @@ request is granted, rejected, or waits until its time-out, with an estimate of w
 granted (the paper's future work). Granted processors are reserved for the job and join it at its
 next remap point; a release is carried out there, too.
 
-`starts` is lines 7 to 24 of Algorithm 2: plan the waiting jobs (planning.py), then take the
+`starts` is lines 7 to 24 of Algorithm 2: plan the waiting jobs (planning/), then take the
 requests in the order of asking, measure by how much each would delay the planned jobs, let the
 grant policy decide, and charge the delays. Starting and backfilling (lines 25 and 26) follow in the
 scheduling pass. Delays are measured for jobs that could start now and for the first
@@ -32,8 +32,8 @@ from dq_server.core.model.placing import claim, find, room
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.requests import Asked, DynamicRequest, Release, Waiting
 from dq_server.core.model.state import State
-from dq_server.core.outlook import Outlook, end_of
 from dq_server.core.planning import INF, free
+from dq_server.core.planning.delays import Delays, end_of
 from dq_server.core.turn import Turn
 
 declare(
@@ -93,10 +93,11 @@ class Requests(Feature):
         """Grant, reject or keep waiting every request, first come first served. Nobody starts."""
         waiting = Waiting.of(turn.state).jobs
         if waiting:
-            outlook = Outlook(turn)
+            depth = turn.options(DfsConfig).reservation_delay_depth
+            planned = Delays(turn.state, turn.config, turn.now, depth)
             for job in list(waiting.values()):
                 if job.resize is None:  # else it gets its answer when that is done
-                    _serve(turn, outlook, job)
+                    _serve(turn, planned, job)
         return []
 
     def deadline(self, turn: Turn) -> Iterable[float]:
@@ -262,15 +263,15 @@ def _check_size(state: State, job: Job, size: int) -> None:
 # --- serving ---------------------------------------------------------------------------------
 
 
-def _serve(turn: Turn, outlook: Outlook, job: Job) -> None:
+def _serve(turn: Turn, planned: Delays, job: Job) -> None:
     request = Asked.of(job).request
     assert request is not None, "`Waiting` lists jobs whose request waits"
-    refusal = _try(turn, outlook, job, request)
+    refusal = _try(turn, planned, job, request)
     if refusal is not None:
-        _refuse(turn, outlook, job, request, refusal)
+        _refuse(turn, planned, job, request, refusal)
 
 
-def _try(turn: Turn, outlook: Outlook, job: Job, request: DynamicRequest) -> Reason | None:
+def _try(turn: Turn, planned: Delays, job: Job, request: DynamicRequest) -> Reason | None:
     """Grant a request if it may be granted now; otherwise the reason why not."""
     state, policy, more, now = turn.state, turn.policies.grant, request.more, turn.now
     limited = _limited(state, job, more)
@@ -283,13 +284,11 @@ def _try(turn: Turn, outlook: Outlook, job: Job, request: DynamicRequest) -> Rea
         where = f", promised to {_promised_to(state)}" if promised else _not_there(job)
         where = where if state.idle >= more else ""
         return because("dyn_too_few", more=more, idle=state.idle, where=where)
-    delays = outlook.delays(job, more) if policy.measures else []
+    delays = planned.of_others(job, more) if policy.measures else []
     grant = policy.decide(state, job, more, delays, turn.config, now)
     if not grant.allowed or processors is None or promised:
         return grant.reason
     claim(state, job, processors)
-    # Processors are gone that start policies have counted on in what they keep between passes.
-    state.changes += 1
     del Waiting.of(state).jobs[job.id]
     job.reserved = processors
     Asked.of(job).request = DynamicRequest(
@@ -297,7 +296,7 @@ def _try(turn: Turn, outlook: Outlook, job: Job, request: DynamicRequest) -> Rea
     )
     state.plan(job, job.planned_end_s)
     Ledger.of(state).charge(delays, dfs, now)
-    outlook.granted()
+    planned.granted()
     _answer(turn, job, request, Outcome.GRANTED, now, grant.reason)
     return None
 
@@ -309,9 +308,12 @@ def _limited(state: State, job: Job, more: int) -> Reason | None:
     return limited.reason if limited is not None and over else None
 
 
-def _available_s(turn: Turn, outlook: Outlook, job: Job, more: int) -> float | None:
+def _available_s(turn: Turn, planned: Delays, job: Job, more: int) -> float | None:
     """When it could be granted; None: never, or nobody knows."""
-    return None if _limited(turn.state, job, more) else outlook.available_s(job, more)
+    policy = turn.policies.grant
+    if not policy.may_change or _limited(turn.state, job, more):
+        return None
+    return planned.available_s(job, more, measures=policy.measures)
 
 
 def _exchange(turn: Turn, job: Job) -> None:
@@ -343,7 +345,7 @@ def _promised_to(state: State) -> str:
 
 
 def _refuse(
-    turn: Turn, outlook: Outlook, job: Job, request: DynamicRequest, refusal: Reason
+    turn: Turn, planned: Delays, job: Job, request: DynamicRequest, refusal: Reason
 ) -> None:
     """Reject a request, or let it wait if it has time left and waiting can help."""
     more, now, asked = request.more, turn.now, Asked.of(job)
@@ -352,10 +354,10 @@ def _refuse(
         left_s = request.deadline_s - now
         reason = because("dyn_waits", more=more, left_s=left_s, why=refusal.text)
         if first:
-            available_s = _available_s(turn, outlook, job, more)
+            available_s = _available_s(turn, planned, job, more)
             _answer(turn, job, request, Outcome.WAITING, available_s, reason)
         return
-    available_s = _available_s(turn, outlook, job, more)
+    available_s = _available_s(turn, planned, job, more)
     asked.request = None
     del Waiting.of(turn.state).jobs[job.id]
     if not first:

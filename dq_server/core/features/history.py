@@ -94,6 +94,7 @@ class History(Feature):
         wanted = job.spec.kind in ADAPTABLE and spot is not None and _legal(job, spot)
         if wanted and spot is not None and spot.size <= free(state, turn.now, INF):
             job.start_on = spot
+            state.touch(job)
         return False
 
     def started(self, turn: Turn, job: Job) -> None:

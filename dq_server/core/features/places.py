@@ -7,12 +7,14 @@ it, too. A slot is a processor's place on its node, from 0.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from dq_server.core.feature import Feature
 from dq_server.core.model.jobs import Job
+from dq_server.core.model.processors import Node
 from dq_server.core.model.records import Record
 from dq_server.core.model.state import State
 from dq_server.core.turn import Turn
@@ -81,9 +83,15 @@ def slots_of(state: State, processors: Iterable[int]) -> dict[str, str]:
     found = {}
     for name, mine in on.items():
         node = pool.nodes[name]
-        slot = {p: i for i, p in enumerate((*node.processors, *node.former))}
-        found[name] = ranges(sorted(slot[p] for p in mine))
+        found[name] = ranges(sorted(_slot(node, p) for p in mine))
     return found
+
+
+def _slot(node: Node, processor: int) -> int:
+    at = bisect_left(node.processors, processor)  # ascending, and a node may have thousands
+    if node.processors[at : at + 1] == (processor,):
+        return at
+    return len(node.processors) + node.former.index(processor)
 
 
 def ranges(numbers: list[int]) -> str:

@@ -323,7 +323,6 @@ def _drain(turn: Turn, ticket: Ticket, why: str, by: str, within_s: float | None
     ticket.state, ticket.idle_s = TicketState.DRAINING, None
     with suppress(InvalidTransition):  # it is to leave already, and no later
         turn.perform(ev.DrainRequested(ticket.node, within_s, why, by, leaves=True))
-    turn.state.changes += 1
 
 
 def _give(turn: Turn, number: int, reason: Reason) -> None:
@@ -370,13 +369,10 @@ def _expect(turn: Turn) -> None:
     """Find out again which nodes are expected when."""
     pool, options = Pool.of(turn.state), turn.options(PoolOptions)
     takes_s = pool.start_takes_s(options)
-    found = sorted(
+    pool.arriving = sorted(
         ((t.asked_s if t.granted_s is None else t.granted_s) + takes_s, t.shape.processors)
         for t in _arriving(pool)
     )
-    if found != pool.arriving:
-        pool.arriving = found
-        turn.state.changes += 1  # what start policies remember of the last pass holds no more
 
 
 def _note(turn: Turn, what: str, number: int, reason: Reason) -> None:

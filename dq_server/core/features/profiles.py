@@ -10,7 +10,7 @@ waiting   Such a job gets its scheduled profile in queue order, beside what runn
           lost): then it is made again.
 running   At its first remap point after each change-point the job is resized to what its scheduled
           profile says. The processors of an expansion are kept for it: whoever plans, starts or
-          expands sees the profiles as taken (planning.py).
+          expands sees the profiles as taken (planning/).
 
 Deviations, where the papers are silent. Change-points are moments, not amounts of work: a remap
 point that comes late uses up the job's own time. If it is the cluster that is late (the processors

@@ -20,24 +20,24 @@ from bisect import insort
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from heapq import heapify, heappop, heappush
 
 from dq_server.core.feature import Feature, Hold
 from dq_server.core.model.answers import Bound
 from dq_server.core.model.decisions import Start
 from dq_server.core.model.errors import InfeasibleRequest, InsufficientResources, InvariantViolation
 from dq_server.core.model.fitting import ADAPTABLE
-from dq_server.core.model.jobs import ACTIVE, ENDED, Job, JobKind, JobSpec, JobState
+from dq_server.core.model.jobs import ACTIVE, Job, JobKind, JobSpec, JobState
+from dq_server.core.model.quota_use import QuotaUse, Uses, amount, hours_of, use_of
 from dq_server.core.model.quotas import (
     HOUR_S,
     INF,
-    Book,
+    Bounds,
     Entity,
     Limits,
     Metered,
     QuotaOptions,
     QuotaWaits,
-    amount,
-    hours_of,
 )
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.records import Record
@@ -90,7 +90,7 @@ class Quotas(Feature):
             _check_ever(spec, entity, limits)
             if limits.queued is None:
                 continue
-            there = _in_system(turn.state, entity, limits)
+            there = QuotaUse.of(turn.state).of_entity(entity, limits).there
             if there + count > limits.queued:
                 more = f"{count} more are too many" if count > 1 else "one more is too many"
                 raise InfeasibleRequest(
@@ -114,7 +114,8 @@ class Quotas(Feature):
         options, state = turn.options(QuotaOptions), turn.state
         if options.limited:
             _meter(turn)
-            _put_back(turn)
+            if QuotaUse.of(state).tightened(state, options, turn.now):
+                _put_back(turn)
         if QuotaWaits.of(state).by_limit:
             _let_in(turn, self)
         return []
@@ -135,12 +136,14 @@ class Quotas(Feature):
         restarting = QuotaWaits.of(turn.state).restarting
         if job.id in restarting:
             restarting.remove(job.id)
+            turn.state.touch(job)
 
     def queued(self, turn: Turn, job: Job) -> None:
         """A restarted job is back; it waits again only if limits have changed meanwhile."""
         restarting = QuotaWaits.of(turn.state).restarting
         if job.id in restarting:
             restarting.remove(job.id)
+            turn.state.touch(job)
 
     # --- while it runs --------------------------------------------------------------------------
 
@@ -148,6 +151,7 @@ class Quotas(Feature):
         """Its hours count from now on."""
         if turn.options(QuotaOptions).limited:
             Metered.of(job).until_s = turn.now
+            turn.state.touch(job)
 
     def stopped(self, turn: Turn, job: Job, *, goes_on: bool) -> None:
         """Nothing of it runs. One that will start again keeps its place."""
@@ -155,21 +159,22 @@ class Quotas(Feature):
             return
         if Metered.known(job) is not None:
             Metered.of(job).until_s = None
+            turn.state.touch(job)
         if job.state is JobState.RESTARTING and turn.options(QuotaOptions).limited:
             QuotaWaits.of(turn.state).restarting.append(job.id)
+            turn.state.touch(job)
 
     def limit(self, state: State, job: Job, *, asked: bool) -> Bound | None:
         """What the limits leave; nothing more while others wait for that, unless `asked`."""
         options: QuotaOptions = state.options(QuotaOptions)
         found: list[Bound] = []
-        book: Book | None = None
         for entity, limits in options.of(job.spec.user):
             limit = limits.processors
             if limit is None:
                 continue
-            book = book or Book.of(state, options)
             counts = job.state in ACTIVE or job.id in state.queue
-            others = book.use(entity).processors - (amount(job) if counts else 0)
+            held = QuotaUse.of(state).of_entity(entity, limits).processors
+            others = held - (amount(job) if counts else 0)
             most, who = max(0, limit - others), entity.words
             reason = because("quota_growth", who=who, limit=limit, others=others, most=most)
             waiting = QuotaWaits.of(state).by_limit.get(_limit(entity, "processors"))
@@ -220,6 +225,11 @@ def _limit(entity: Entity, what: str) -> str:
     return f"{entity.words} {what}"
 
 
+def _bounds(turn: Turn, job: Job) -> Bounds:
+    """What the job is bound by."""
+    return QuotaUse.of(turn.state).bounds(turn.options(QuotaOptions), job.spec.user)
+
+
 def _check_ever(spec: JobSpec, entity: Entity, limits: Limits) -> None:
     """InfeasibleRequest for a job that exceeds the limits though nobody else had anything."""
     least = spec.configurations[0].size if spec.kind in ADAPTABLE else spec.needed
@@ -235,23 +245,17 @@ def _check_ever(spec: JobSpec, entity: Entity, limits: Limits) -> None:
 
 def _check_now(turn: Turn, spec: JobSpec) -> None:
     """InsufficientResources for a program that runs already, and cannot wait for its turn."""
-    book = Book.of(turn.state, options := turn.options(QuotaOptions))
-    for entity, limits in options.of(spec.user):
+    book = QuotaUse.of(turn.state)
+    for entity, limits in turn.options(QuotaOptions).of(spec.user):
         for what in WHATS:
             if _exceeds(turn, what, entity, limits, book, spec.initial.size):
                 reason = _why(turn, what, entity, limits, book, spec.initial.size)
                 raise InsufficientResources(reason.text)
 
 
-def _in_system(state: State, entity: Entity, limits: Limits) -> int:
-    """The entity's jobs that have not ended."""
-    users = limits.members or (entity.name,)
-    return sum(j.spec.user in users and j.state not in ENDED for j in state.jobs.values())
-
-
-def _exceeds(turn: Turn, what: str, entity: Entity, limits: Limits, book: Book, size: int) -> bool:
+def _exceeds(turn: Turn, what: str, entity: Entity, limits: Limits, book: Uses, size: int) -> bool:
     """Whether one more job, of that size, would break this limit."""
-    use = book.use(entity)
+    use = book.of_entity(entity, limits)
     if what == "jobs":
         return limits.jobs is not None and use.jobs >= limits.jobs
     if what == "processors":
@@ -261,9 +265,9 @@ def _exceeds(turn: Turn, what: str, entity: Entity, limits: Limits, book: Book, 
     return hours_of(turn.state, entity, limits, turn.now)[1] > turn.now
 
 
-def _why(turn: Turn, what: str, entity: Entity, limits: Limits, book: Book, size: int) -> Reason:
+def _why(turn: Turn, what: str, entity: Entity, limits: Limits, book: Uses, size: int) -> Reason:
     """Which limit it is, with the figures."""
-    use, who = book.use(entity), entity.words
+    use, who = book.of_entity(entity, limits), entity.words
     if what == "jobs":
         figures = {"running": use.jobs - use.jobs_next, "next": use.jobs_next}
         return because("quota_jobs", who=who, limit=limits.jobs, **figures)
@@ -284,9 +288,9 @@ def _why(turn: Turn, what: str, entity: Entity, limits: Limits, book: Book, size
     )
 
 
-def _blocked(turn: Turn, job: Job, book: Book, by_limit: Mapping[str, list[int]]) -> str | None:
+def _blocked(turn: Turn, job: Job, book: Uses, by_limit: Mapping[str, list[int]]) -> str | None:
     """The limit that keeps the job out of the queue: it is exceeded, or others wait for it."""
-    for entity, limits in book.bounds(job.spec.user):
+    for entity, limits in _bounds(turn, job):
         if limits.processors is not None and amount(job) > limits.processors:
             # The limit was higher when it was submitted: it must not stand in the way of others.
             return _limit(entity, f"never {job.id}")
@@ -299,16 +303,17 @@ def _blocked(turn: Turn, job: Job, book: Book, by_limit: Mapping[str, list[int]]
     return None
 
 
-def _fit(turn: Turn, job: Job, book: Book) -> None:
+def _fit(turn: Turn, job: Job) -> None:
     """A job that may start on several sizes starts on one that its limits allow at all."""
     if job.spec.kind not in ADAPTABLE:
         return
-    for entity, limits in book.bounds(job.spec.user):
+    for entity, limits in _bounds(turn, job):
         limit, size = limits.processors, job.preferred.size
         if limit is not None and size > limit:
             target = largest_at_most(job.spec.configurations, limit)
             if target is not None:
                 job.start_on = target
+                turn.state.touch(job)
                 figures = {"size": size, "next_size": target.size, "limit": limit}
                 job.note(turn.now, "size", because("quota_size", who=entity.words, **figures))
 
@@ -348,21 +353,21 @@ def _forget(state: State, job: Job) -> None:
 
 def _put_back(turn: Turn) -> None:
     """Jobs leave the queue that do not fit any more beside what runs and those before them."""
-    state, options = turn.state, turn.options(QuotaOptions)
-    book = Book.of(state, options, queue=False)
+    state, book = turn.state, Uses()
+    there = [*state.active.values(), *(state.jobs[k] for k in QuotaWaits.of(state).restarting)]
+    for job in there:
+        book.add(job.spec.user, use_of(job, counts=True))
     leaving: list[tuple[Job, str]] = []
     for job in state.queue.values():
-        if book.bounds(job.spec.user):
-            _fit(turn, job, book)
-            limit = _blocked(turn, job, book, {})
-            if limit is not None:
-                leaving.append((job, limit))
-                continue
-        book.add(job)
+        _fit(turn, job)
+        limit = _blocked(turn, job, book, {})
+        if limit is not None:
+            leaving.append((job, limit))
+            continue
+        book.add(job.spec.user, use_of(job, counts=True))
     for job, limit in leaving:
         job.move(JobState.WAITING)
         turn.withdraw(job)
-        state.changes += 1
         if not QuotaHeld.of(job).held:  # an array may have tried to let it in again
             _hold(state, job, limit)
 
@@ -371,37 +376,42 @@ def _let_in(turn: Turn, quotas: Quotas) -> None:
     """The first that waits for each limit, in the order of submission, as long as they fit."""
     state = turn.state
     by_limit = QuotaWaits.of(state).by_limit
-    book = Book.of(state, turn.options(QuotaOptions))
+    heads = [(ids[0], limit) for limit, ids in by_limit.items()]
+    heapify(heads)
     closed: set[str] = set()
-    while heads := [(ids[0], limit) for limit, ids in by_limit.items() if limit not in closed]:
-        job_id, limit = min(heads)
+    while heads:
+        job_id, limit = heappop(heads)
+        if limit in closed or by_limit.get(limit, [0])[0] != job_id:
+            continue
         job = state.jobs[job_id]
-        _fit(turn, job, book)
-        found = _blocked(turn, job, book, by_limit)
+        _fit(turn, job)
+        found = _blocked(turn, job, QuotaUse.of(state), by_limit)
         if found is not None and found == limit:
             closed.add(limit)
             continue
         _forget(state, job)
         if found is not None:
             _hold(state, job, found)
-            continue
-        if turn.let_in(job, by=quotas):
-            book.add(job)
-            state.changes += 1  # policies that remember their last pass have not seen it
+        else:
+            turn.let_in(job, by=quotas)
+        # Who is first now where it was, where it went, and among those that this has let come.
+        for one in (limit, found or NEW, NEW):
+            if one in by_limit:
+                heappush(heads, (by_limit[one][0], one))
 
 
 def _explain(turn: Turn, job: Job) -> list[Reason]:
     """Who is first where the job waits, and every limit that keeps the first of them out."""
     state, waits = turn.state, QuotaHeld.of(job).limit
     first = state.jobs[QuotaWaits.of(state).by_limit[waits][0]]
-    book = Book.of(state, turn.options(QuotaOptions))
+    book, options = QuotaUse.of(state), turn.options(QuotaOptions)
     told: list[Reason] = []
-    for entity, _ in book.bounds(job.spec.user):
+    for entity, _ in options.of(job.spec.user):
         here = waits in (_limit(entity, what) for what in WHATS)
         if here and first is not job:
             told.append(because("quota_behind", first=first.id, who=entity.words))
     size = amount(first)
-    for entity, limits in book.bounds(first.spec.user):
+    for entity, limits in options.of(first.spec.user):
         broken = [w for w in WHATS if _exceeds(turn, w, entity, limits, book, size)]
         why = [_why(turn, what, entity, limits, book, size) for what in broken]
         told += why if first is job else [_of_another(reason, first) for reason in why]
@@ -420,7 +430,7 @@ def _of_another(reason: Reason, first: Job) -> Reason:
 
 def _meter(turn: Turn) -> None:
     """Jobs that ran before there were quotas are counted from now on."""
-    for job in turn.state.active.values():
-        metered = Metered.of(job)
-        if metered.until_s is None:
-            metered.until_s = turn.now
+    state = turn.state
+    for job_id in sorted(QuotaUse.of(state).unmetered):
+        Metered.of(state.active[job_id]).until_s = turn.now
+        state.touch(state.active[job_id])

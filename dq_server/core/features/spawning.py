@@ -3,9 +3,11 @@
 If the ranks are those of a granted expansion (Launching.SPAWN), all that is kept here is what they
 run: an order that gets lost is given again. Otherwise the program is told at once: it gets idle
 processors, or a refusal with the reason. Granted are only processors that nobody was promised and
-that no planned start of a waiting job needs (planning.py), and only to jobs whose size the
-scheduler does not change meanwhile. The job holds them beside its allocation (`Job.spawned`) until
-the spawned world has ended, or the job has.
+that no planned start of a waiting job needs (planning/), and only to jobs whose size the
+scheduler does not change meanwhile. Processors of ranks that the job has spawned before, and that
+are about to be given back, count, too: the answer waits for them, OWN_END_WITHIN_S at most. The job
+holds what it was granted beside its allocation (`Job.spawned`) until the spawned world has ended,
+or the job has.
 """
 
 from __future__ import annotations
@@ -28,9 +30,11 @@ from dq_server.core.model.records import Record
 from dq_server.core.model.requests import Asked
 from dq_server.core.model.state import State
 from dq_server.core.model.worlds import Worlds
-from dq_server.core.planning import first_delayed, free
+from dq_server.core.planning import free
+from dq_server.core.planning.delays import first_delayed
 from dq_server.core.turn import Turn
 
+OWN_END_WITHIN_S = 10.0  # ranks of a world that a program has told to end are gone by then
 ANSWERS_KEPT = 1000  # for repeats, which come within seconds
 
 declare(
@@ -69,6 +73,8 @@ class Spawns(Record):
     answers: dict[str, AnswerSpawn] = field(default_factory=dict)
     # Worlds that have not ended, and the one of the pending expansion.
     worlds: dict[int, Spawned] = field(default_factory=dict)
+    # Since when a request waits for processors that the job is about to give back; by ticket.
+    waits: dict[str, float] = field(default_factory=dict)
 
 
 class Spawning(Feature):
@@ -76,7 +82,10 @@ class Spawning(Feature):
 
     @handles(ev.SpawnRequested)
     def requested(self, turn: Turn, event: ev.SpawnRequested) -> None:
-        """A rank wants to spawn others; the same ticket again gets the same answer."""
+        """A rank wants to spawn others; the same ticket again gets the same answer.
+
+        No answer means that the request is to be made again, as it is while ranks of the job end.
+        """
         job = turn.state.job(event.job)
         if job.instance != event.instance or job.state not in (JobState.STARTING, JobState.RUNNING):
             raise InvalidTransition(f"job {job.id} is {job.state}: it cannot spawn ranks now")
@@ -85,7 +94,11 @@ class Spawning(Feature):
         spawns, ticket = Spawns.of(job), f"{event.agent}:{event.ticket}"
         known = spawns.answers.get(ticket)
         if known is None:
+            since_s = spawns.waits.setdefault(ticket, turn.now)
+            if turn.now - since_s < OWN_END_WITHIN_S and _may_wait(turn.state, job, event):
+                return
             known = _answer(turn, job, event)
+            del spawns.waits[ticket]
             spawns.answers[ticket] = known
             if len(spawns.answers) > ANSWERS_KEPT:
                 del spawns.answers[next(iter(spawns.answers))]
@@ -112,6 +125,7 @@ class Spawning(Feature):
         if job.launching.by_agents:
             spawns = Spawns.of(job)
             spawns.answers.clear()
+            spawns.waits.clear()
             spawns.worlds.clear()
 
     def resize_committed(self, turn: Turn, job: Job) -> None:
@@ -159,6 +173,14 @@ def _forget_resizes(job: Job) -> None:
     own = {of[p] for p in job.spawned}
     for world in worlds.keys() - own:
         del worlds[world]
+
+
+def _may_wait(state: State, job: Job, event: ev.SpawnRequested) -> bool:
+    """Whether what is missing is the job's own still, of ranks that it has spawned before."""
+    count, idle = len(event.program_of), state.idle
+    vacating = sum(owner == job.id for owner in state.processors.vacating.values())
+    kind = job.spec.kind is not JobKind.MALLEABLE
+    return not event.world and kind and idle < count <= idle + len(job.spawned) + vacating
 
 
 def _answer(turn: Turn, job: Job, event: ev.SpawnRequested) -> AnswerSpawn:

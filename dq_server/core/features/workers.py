@@ -33,6 +33,7 @@ from dq_server.core.model.actions import ResizeWorkers
 from dq_server.core.model.answers import Place, PlaceOf, Promises
 from dq_server.core.model.bounds import growth
 from dq_server.core.model.decisions import Start
+from dq_server.core.model.derived import Derived
 from dq_server.core.model.errors import InvariantViolation
 from dq_server.core.model.jobs import Job, JobState, Remap, Stay
 from dq_server.core.model.placing import room, take
@@ -75,6 +76,30 @@ declare(
 )
 
 
+class OpenStarts(Derived):
+    """Queued jobs that start with no worker, hence at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: set[int] = set()
+
+    def everyone(self, state: State) -> Iterable[int]:
+        """See Derived."""
+        return state.queue
+
+    def update(self, state: State, job_id: int, job: Job | None) -> None:
+        """See Derived."""
+        queued = state.queue.get(job_id)
+        if queued is not None and _starts_empty(queued):
+            self.ids.add(job_id)
+        else:
+            self.ids.discard(job_id)
+
+    def said(self) -> object:
+        """See Derived."""
+        return self.ids
+
+
 class WorkerJobsFeature(Feature, Promises):
     """See the module's docstring."""
 
@@ -84,13 +109,13 @@ class WorkerJobsFeature(Feature, Promises):
 
     def line(self, state: State) -> PlaceOf | None:
         """One that starts with no worker is behind nobody, and nobody is behind it."""
-        return _place_of
+        return _place_of if OpenStarts.of(state).ids else None
 
     def starts(self, turn: Turn) -> list[Start]:
         """Begin jobs that start with no worker; give back what others want."""
         state = turn.state
-        for job in [job for job in state.queue.values() if _starts_empty(job)]:
-            turn.start(Start(job, NONE, because("workers_open")))
+        for job_id in sorted(OpenStarts.of(state).ids):
+            turn.start(Start(state.queue[job_id], NONE, because("workers_open")))
         if WorkerJobs.of(state).ids and not turn.decided:
             self._leave_draining(turn)
             self._give_way(turn)

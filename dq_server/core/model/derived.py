@@ -10,6 +10,7 @@ the state where it is missing. `check` does so, too, and compares: tests find wh
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Self
 
 from dq_server.core.model.errors import InvariantViolation
@@ -27,6 +28,10 @@ class Derived:
     def __init__(self) -> None:
         self.touched: set[int] = set()  # jobs to look at again
 
+    def everyone(self, state: State) -> Iterable[int]:
+        """The jobs that it may say something of."""
+        return state.active
+
     def update(self, state: State, job_id: int, job: Job | None) -> None:
         """The active job may say another thing now; None: it is not active any more."""
         raise NotImplementedError
@@ -41,7 +46,7 @@ class Derived:
         found = state.derived.get(cls.__name__)
         if found is None:
             found = state.derived[cls.__name__] = cls()
-            found.touched.update(state.active)
+            found.touched.update(found.everyone(state))
         touched = found.touched
         if touched:
             active = state.active
@@ -58,7 +63,7 @@ class Derived:
     def check(self, state: State) -> None:
         """Raise InvariantViolation if it is not what the state says."""
         fresh = self.anew()
-        for job in state.active.values():
-            fresh.update(state, job.id, job)
+        for job_id in self.everyone(state):
+            fresh.update(state, job_id, state.active.get(job_id))
         if type(self).of(state).said() != fresh.said():
             raise InvariantViolation(f"{type(self).__name__} missed a change of a job")

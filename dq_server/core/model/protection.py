@@ -22,7 +22,8 @@ from dataclasses import dataclass
 
 from dq_server.core.model.errors import InvalidSpec
 
-HOW = ("disk", "partner")
+BY_RECIPE = "recipe"  # the program's own checkpoints (resize_lib/recipes)
+HOW = ("disk", "partner", BY_RECIPE)
 TORN_DOWN = frozenset({4, 6, 7, 8, 9, 11, 13, 15, 75, 79})
 RESTARTS = 3
 
@@ -31,7 +32,7 @@ RESTARTS = 3
 class Protection:
     """How a job is protected.
 
-    how           disk | partner: where the copies are kept
+    how           disk | partner: where the copies are kept; recipe: the program's own checkpoints
     every_points  a copy at every so many remap points; None: not counted
     every_s       seconds between copies at least; None: not measured. With neither, as often as
                   copies take at most a twentieth of the time

@@ -21,12 +21,12 @@ group (`dq submit --group`) anybody can say. features/quotas.py sees to it that 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from dq_server.core.model.errors import ConfigError
-from dq_server.core.model.jobs import ACTIVE, Job
+from dq_server.core.model.jobs import Job
 from dq_server.core.model.options import Options
 from dq_server.core.model.records import Record
 from dq_server.core.model.state import State
@@ -110,6 +110,13 @@ class QuotaOptions(Options):
             raise ConfigError(f"{_where('group', EVERYONE)}: a group has a name and members")
 
     @property
+    def counts_hours(self) -> bool:
+        """Whether anybody's hours are limited."""
+        return any(
+            limits.hours is not None for by in (self.user, self.group) for limits in by.values()
+        )
+
+    @property
     def limited(self) -> bool:
         """Whether anybody has a quota."""
         return bool(self.user or self.group)
@@ -162,70 +169,6 @@ def _seconds(value: Any, where: str) -> Any:
     if span is None:
         raise ConfigError(f'{where} window = {value!r}: seconds, or a text like "12h" or "30d"')
     return float(span[1]) * _UNITS_S[span[2]]
-
-
-# --- what is held now ------------------------------------------------------------------------
-
-
-def amount(job: Job) -> int:
-    """The processors that count for a job: what it holds, or will need when it starts."""
-    # A profile was promised its largest step; it must not find that others have taken it.
-    peak = job.spec.needed if job.spec.profile else 0
-    if job.state in ACTIVE:
-        return max(len(job.allocation) + len(job.reserved) + len(job.spawned), peak)
-    return max(job.preferred.size, peak)
-
-
-@dataclass(slots=True)
-class Use:
-    """Of one entity: jobs and processors that count, and those of them that wait in the queue."""
-
-    jobs: int = 0
-    processors: int = 0
-    jobs_next: int = 0
-    processors_next: int = 0
-
-    def add(self, job: Job) -> None:
-        """It runs, or may start at any moment."""
-        size, waits = amount(job), job.state not in ACTIVE
-        self.jobs += 1
-        self.processors += size
-        self.jobs_next += waits
-        self.processors_next += size * waits
-
-
-class Book:
-    """What every entity has; made for one decision."""
-
-    def __init__(self, options: QuotaOptions) -> None:
-        self._options = options
-        self._bounds: dict[str, Bounds] = {}
-        self.uses: dict[str, Use] = {}
-
-    @classmethod
-    def of(cls, state: State, options: QuotaOptions, *, queue: bool = True) -> Book:
-        """Of those that run or restart, and of those that may start at any moment (`queue`)."""
-        book = cls(options)
-        jobs = [*state.active.values(), *(state.jobs[k] for k in QuotaWaits.of(state).restarting)]
-        for job in (*jobs, *state.queue.values()) if queue else jobs:
-            book.add(job)
-        return book
-
-    def bounds(self, user: str) -> Bounds:
-        """See QuotaOptions.of; asked for many jobs of few users."""
-        found = self._bounds.get(user)
-        if found is None:
-            found = self._bounds[user] = self._options.of(user)
-        return found
-
-    def use(self, entity: Entity) -> Use:
-        """What the entity has."""
-        return self.uses.setdefault(entity.words, Use())
-
-    def add(self, job: Job) -> None:
-        """The job counts."""
-        for entity, _ in self.bounds(job.spec.user):
-            self.use(entity).add(job)
 
 
 # --- what was used ---------------------------------------------------------------------------
@@ -309,46 +252,14 @@ class QuotaWaits(Record):
     restarting: list[int] = field(default_factory=list)
 
 
-def hours_of(
-    state: State, entity: Entity, limits: Limits, now: float, members: Iterable[Job] | None = None
-) -> tuple[float, float]:
-    """Processor-hours that the entity has used within its window, and when the next job may start.
-
-    That is `now` if a job may start now; +inf if no job ever may. `members`: its running jobs.
-    """
-    running_s = 0.0
-    for job in running(state, entity, limits) if members is None else members:
-        since_s = Metered.of(job).until_s
-        if since_s is not None:
-            running_s += job.in_use * (now - max(since_s, now - limits.window_s))
-    spent = HoursUsed.of(state).by_entity.get(entity.words, Spent())
-    parts = spent.within(now, limits.window_s)
-    used_s = running_s + sum(used for _, used in parts)
-    limit_s = INF if limits.hours is None else limits.hours * HOUR_S
-    if used_s < limit_s:
-        return used_s / HOUR_S, now
-    if not limit_s:
-        return used_s / HOUR_S, INF
-    left_s = used_s
-    for leaves_s, used in parts:
-        left_s -= used
-        if left_s < limit_s:
-            return used_s / HOUR_S, leaves_s
-    return used_s / HOUR_S, now + limits.window_s  # what runs now is enough: after its window
-
-
-def running(state: State, entity: Entity, limits: Limits) -> list[Job]:
-    """The entity's jobs that run."""
-    users = limits.members or (entity.name,)
-    return [job for job in state.active.values() if job.spec.user in users]
-
-
 def meter(state: State, options: QuotaOptions, job: Job, now: float) -> None:
     """The job is about to use another number of processors, or none: count its hours until now."""
     if not options.limited:
         return
     metered = Metered.of(job)
     since_s, metered.until_s = metered.until_s, now
+    if since_s is None:
+        state.touch(job)
     if since_s is None or since_s >= now:
         return
     used = HoursUsed.of(state).by_entity

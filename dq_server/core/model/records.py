@@ -3,7 +3,7 @@
 A feature declares a dataclass derived from `Record`; `SomeRecord.of(job)` or `SomeRecord.of(state)`
 is the one that belongs to that job or state, made with its defaults when it is first asked for.
 Neither `Job` nor `State` has to know the feature. A record that still equals its defaults says
-nothing: it is neither stored (live/store/snapshot.py) nor compared, so asking for one changes nothing.
+nothing: it is neither stored (store/snapshot.py) nor compared, so asking for one changes nothing.
 
 `key` is the record's name in snapshots on disk: a class may be renamed, its key may not. The same
 holds for names of fields of records, of `Job`, `State` and of options, and for the classes and

@@ -10,7 +10,7 @@ from operator import attrgetter
 from dq_server.core.model.errors import InvalidSpec
 from dq_server.core.model.needs import Needs
 from dq_server.core.model.profile import EvolutionProfile
-from dq_server.core.model.protection import Protection
+from dq_server.core.model.protection import BY_RECIPE, Protection
 from dq_server.core.model.scalability import Scalability
 from dq_server.core.model.sizes import SIZES_MAX, Configuration, nearest_square
 from dq_server.core.model.workers import NONE, Workers
@@ -62,10 +62,12 @@ class JobSpec:
     `needs`: memory, GPUs and features of the nodes, for each processor (model/placing.py).
     `other_grids`: of sizes that may be viewed in several ways those beside the one among
     `configurations`, in the order in which they are to be tried (policies/grids.py).
-    `output`, `error`: patterns of the files for what the ranks write (live/agents/output_paths.py); empty:
+    `output`, `error`: patterns of the files for what the ranks write (output_paths.py); empty:
     files in the job's folder. `retry`: how often a failed job is started again from its beginning.
     `element`: of an array, whose environment the array keeps; None: it stands alone.
     `workers`: how the processes of a worker job are ended; None: it is of another kind.
+    `recipe`: how a program that links no library of ours is stopped and started again, as text that
+    only the steward reads (resize_lib/recipes); such a job is protected by its own checkpoints.
     `declared`: the sizes that the program itself can run on, empty if it has not said; those of
     `configurations` are among them.
     """
@@ -108,6 +110,7 @@ class JobSpec:
     element: Element | None = None
     after_not: tuple[int, ...] = ()
     workers: Workers | None = None
+    recipe: str = ""
 
     @property
     def follows(self) -> tuple[int, ...]:
@@ -135,6 +138,7 @@ class JobSpec:
         if self.parts:
             self._validate_parts()
         self._validate_workers()
+        self._validate_recipe()
         if not 0 <= self.retry <= RETRY_MAX:
             raise InvalidSpec(f"{self.retry} retries: 0 to {RETRY_MAX}")
         if self.watch and self.watch not in WATCH_ACTIONS:
@@ -178,6 +182,21 @@ class JobSpec:
         if self.initial != self.configurations[0]:
             raise InvalidSpec("a job of workers starts on its least size")
 
+    def _validate_recipe(self) -> None:
+        how = self.protection.how if self.protection is not None else ""
+        if bool(self.recipe) != (how == BY_RECIPE):
+            raise InvalidSpec(
+                "a job with a recipe is protected by its own checkpoints, and no other"
+            )
+        if self.recipe and self.kind not in (JobKind.RIGID, JobKind.MOLDABLE, JobKind.MALLEABLE):
+            raise InvalidSpec(
+                f"a job with a recipe is malleable, moldable or rigid, not {self.kind}"
+            )
+        if self.recipe and (self.parts or self.input or self.other_grids):
+            raise InvalidSpec(
+                "a job with a recipe has one program, no --input, and sizes, not grids"
+            )
+
     def _validate_parts(self) -> None:
         ranks = sum(ranks for ranks, _ in self.parts)
         if self.kind is not JobKind.RIGID:
@@ -190,7 +209,7 @@ class JobSpec:
         """What of it only agents can do that start the ranks themselves; empty: nothing."""
         wanted: dict[str, object] = {"--input": self.input, "--label": self.label}
         wanted |= {"--mpmd": self.parts, "--output": self.output, "--error": self.error}
-        wanted["--kind workers"] = self.workers
+        wanted["--kind workers"], wanted["--recipe"] = self.workers, self.recipe
         wanted["--gpus"] = self.needs is not None and self.needs.gpus
         return ", ".join(name for name, given in wanted.items() if given)
 

@@ -58,7 +58,6 @@ class State:
     next_resize: int = 1
     next_instance: int = 1  # no job's next start has a smaller number
     paused: str = ""  # why nothing is granted at the moment; empty: grants go on
-    changes: int = 0  # events that may have changed more than the end of the queue
     reordered: int = 0  # times that a job entered the queue elsewhere than at its end
     ordered: Callable[[State, float], Iterable[Job]] = submission_order  # the order policy's
     options: Callable[[Any], Any] = defaults  # the configuration's `of`: the options of a feature
@@ -107,6 +106,7 @@ class State:
         later = list(takewhile(lambda j: j > job.id, reversed(queue)))
         self.reordered += bool(later)
         queue[job.id] = job
+        self.touch(job)
         for other in reversed(later):
             queue.move_to_end(other)
 
@@ -174,7 +174,7 @@ class State:
         unasked = None
         for name, derived in self.derived.items():
             derived.touched.add(job.id)
-            if len(derived.touched) > TOUCHED_MAX + len(self.active):
+            if len(derived.touched) > TOUCHED_MAX + len(self.active) + len(self.queue):
                 unasked = name
         if unasked is not None:  # another one, if there is, at its next touch
             del self.derived[unasked]

@@ -35,11 +35,13 @@ from dq_server.core.policies.resize_mebf import MebfResize, handoff, intensive, 
 from dq_server.core.policies.resize_model import ModelResize
 from dq_server.core.policies.resize_none import NoResize
 from dq_server.core.policies.resize_reshape import ReshapeResize
+from dq_server.core.policies.resize_sharing import SharingResize
 from dq_server.core.policies.start_conservative import ConservativeStart
 from dq_server.core.policies.start_easy import EasyStart
 from dq_server.core.policies.start_fcfs import FcfsStart
 from dq_server.core.policies.start_none import NoStart
 from dq_server.core.policies.start_reservations import ReservationsStart
+from dq_server.core.policies.start_sharing import SharingStart
 
 Maker = Callable[[SchedulerConfig], Any]
 
@@ -59,6 +61,7 @@ OWN: dict[str, dict[str, Maker]] = {
         "easy": EasyStart,
         "conservative": ConservativeStart,
         "reservations": ReservationsStart,
+        "sharing": SharingStart,
     },
     "resize": {
         "none": NoResize,
@@ -67,6 +70,7 @@ OWN: dict[str, dict[str, Maker]] = {
         "handoff": partial(MebfResize, handoff),
         "spare": partial(MebfResize, spare),
         "intensive": partial(MebfResize, intensive),
+        "sharing": SharingResize,
         "drawn": DrawnResize,
     },
     "grant": {"never": NeverGrant, "always": AlwaysGrant, "dfs": DfsGrant},

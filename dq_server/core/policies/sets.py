@@ -20,6 +20,15 @@ _MEBF: dict[str, Any] = {"order": "fcfs", "start": "easy", "moldable": True}
 _PLAIN: dict[str, Any] = {"order": "fcfs", "start": "fcfs", "resize": "none", "grant": "always",
                           "shrink": "resize"}  # fmt: skip
 
+
+def _sharing(**options: Any) -> dict[str, Any]:
+    """A strategy of sharing.py. A job that gave way may expand at once: `settle` is 0."""
+    both = {"order": "fcfs", "start": "sharing", "resize": "sharing"}
+    return {**both, "moldable": True, "settle": 0, "sharing": options}
+
+
+_HAND_ON = ("pool", "agreement", "steal")
+
 SETS: dict[str, dict[str, Any]] = {
     "fcfs": {"order": "fcfs", "start": "fcfs", "resize": "none"},
     "easy": {"order": "fcfs", "start": "easy", "resize": "none"},
@@ -38,6 +47,16 @@ SETS: dict[str, dict[str, Any]] = {
     "mebf-intensive": {**_MEBF, "resize": "intensive"},
     "mebf-expand+": {**_MEBF, "resize": "intensive", "mebf_also": "expand"},
     "mebf-shrink+": {**_MEBF, "resize": "intensive", "mebf_also": "shrink"},
+    **{f"min-{how}": _sharing(hand_on=how) for how in _HAND_ON},
+    **{
+        f"preferred-{how}": _sharing(start="preferred", balance="preferred", hand_on=how)
+        for how in _HAND_ON
+    },
+    **{f"average-{how}": _sharing(balance="average", hand_on=how) for how in _HAND_ON},
+    "keep-preferred": _sharing(start="preferred", balance="preferred", beyond="never"),
+    "shortest-first": _sharing(
+        start="preferred", balance="remaining", hand_on="steal", shortest=True
+    ),
 }
 
 

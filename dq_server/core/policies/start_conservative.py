@@ -19,12 +19,10 @@ from collections.abc import Iterable
 
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import Job
-from dq_server.core.model.pool import prospect
-from dq_server.core.model.reasons import because
-from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.state import State
 from dq_server.core.model.stepfunction import StepFunction
-from dq_server.core.planning import INF, adapted, in_line, place, running
+from dq_server.core.planning.backfill import INF, Promise, due, in_line, promises
+from dq_server.core.planning.timeline import Timeline
 from dq_server.core.policies.base import Start, StartPolicy
 
 
@@ -35,54 +33,57 @@ class ConservativeStart(StartPolicy):
         self._moldable = config.moldable
         self._in_order = config.order == "fcfs"
         self.promised: dict[int, float] = {}  # see State.promised, where the scheduler keeps it
-        self._taken = StepFunction()  # by running and promised jobs, as of the last pass
+        # As of the last pass: taken by running and promised jobs, and of how many.
+        self._taken, self._capacity = StepFunction(), -1.0
 
     def choose(
-        self,
-        state: State,
-        queue: Iterable[Job],
-        config: SchedulerConfig,
-        now: float,
+        self, state: State, queue: Iterable[Job], config: SchedulerConfig, now: float
     ) -> list[Start]:
         """See StartPolicy."""
         line = in_line(queue, None)
         self.promised = dict(state.promised)
-        capacity = prospect(state)
-        taken = self._with_promises(state, line, now)
-        if taken is None:  # the plan is broken
+        room = self._with_promises(state, line, now)
+        if room is None:  # the plan is broken
             self.promised.clear()
-            taken = running(state, now)
-        elif not self._in_order or taken != self._seen_from(now):
+            room = Timeline(state, now)
+        elif not self._in_order or self._changed(room, now):
             # In submission order compressing again what did not change moves nobody, so the last
             # pass is only remembered to save time. In another order the queue itself may have
             # changed, and a server that was restarted, which remembers nothing, must agree.
-            self._compress(taken, line, capacity, now)
+            self._compress(room, line, now)
+        fresh = [job for job in line if job.id not in self.promised]
+        made = {promise.job.id: promise for promise in promises(fresh, room, now, depth=INF)}
+        self.promised |= {job_id: promise.start_s for job_id, promise in made.items()}
+        self._taken, self._capacity = room.taken, room.capacity
+        if self._moldable:
+            made |= self._adapted(state, room, line, now)
+        kept: list[Promise] = []
         for job in line:
-            if job.id not in self.promised:
-                self.promised[job.id] = place(taken, job, capacity, now)
-        self._taken = taken
-        smaller = self._adapt(line, capacity, now) if self._moldable else {}
-        return self._due(state, line, smaller, now)
+            start_s = self.promised[job.id]
+            if start_s <= now or not kept or kept[-1].start_s <= now:
+                kept.append(made.get(job.id) or Promise(job, start_s, job.preferred))
+        return due(kept, state.idle, now)
 
-    def _with_promises(self, state: State, line: list[Job], now: float) -> StepFunction | None:
-        """What is taken if all promises are kept; None if they cannot be."""
+    def _with_promises(self, state: State, line: list[Job], now: float) -> Timeline | None:
+        """The room beside all promises; None if they cannot be kept."""
         waiting = {job.id for job in line}
         self.promised = {k: at_s for k, at_s in self.promised.items() if k in waiting}
-        taken = running(state, now)
+        room = Timeline(state, now)
         for job in line:
             start_s = self.promised.get(job.id, INF)
             if start_s < now:
                 return None
-            _take(taken, job, start_s, job.preferred.size)
-        return taken if taken.max(now, INF) <= prospect(state) else None
+            room.keep(job, start_s)
+        return room if room.taken.max(now, INF) <= room.capacity else None
 
-    def _seen_from(self, now: float) -> StepFunction:
-        """The last pass's view of the time from `now` on."""
+    def _changed(self, room: Timeline, now: float) -> bool:
+        """Whether there is other room than the last pass expected for the time from `now` on."""
         if now > self._taken.origin_s:
             self._taken.forget_before(now)
-        return self._taken
+        return room.capacity != self._capacity or room.taken != self._taken
 
-    def _compress(self, taken: StepFunction, line: list[Job], capacity: int, now: float) -> None:
+    def _compress(self, room: Timeline, line: list[Job], now: float) -> None:
+        """Move promises forward, in the order of the line, until none moves."""
         promised = [job for job in line if job.id in self.promised]
         moved = True
         while moved:
@@ -91,50 +92,26 @@ class ConservativeStart(StartPolicy):
                 before_s = self.promised[job.id]
                 if before_s <= now:
                     continue
-                _take(taken, job, before_s, -job.preferred.size)
-                start_s = self.promised[job.id] = place(taken, job, capacity, now)
-                moved = moved or start_s < before_s
+                room.keep(job, before_s, -1)
+                start_s = room.promise(job, now)
+                self.promised[job.id] = INF if start_s is None else start_s
+                moved = moved or self.promised[job.id] < before_s
 
-    def _adapt(self, line: list[Job], capacity: int, now: float) -> dict[int, Configuration]:
-        """Who starts now on a smaller size instead of waiting for its reservation, and on what."""
-        found: dict[int, Configuration] = {}
-        taken = self._taken
+    def _adapted(
+        self, state: State, room: Timeline, line: list[Job], now: float
+    ) -> dict[int, Promise]:
+        """Who starts now on a smaller size instead of waiting for what was promised."""
+        smaller = Timeline(state, now, moldable=True, taken=room.taken)
+        found: dict[int, Promise] = {}
         for job in line:
             promised_s = self.promised[job.id]
             if promised_s <= now:
                 continue
-            _take(taken, job, promised_s, -job.preferred.size)
-            smaller = adapted(taken, job, capacity, now)
-            if smaller is not None:
-                found[job.id] = smaller
-                self.promised[job.id] = now
+            smaller.keep(job, promised_s, -1)
+            configuration = smaller.start(job)
+            if configuration is None:
+                smaller.keep(job, promised_s)
             else:
-                _take(taken, job, promised_s, job.preferred.size)
+                found[job.id] = Promise(job, now, configuration)
+                self.promised[job.id] = now
         return found
-
-    def _due(
-        self, state: State, line: list[Job], smaller: dict[int, Configuration], now: float
-    ) -> list[Start]:
-        idle = state.idle
-        starts: list[Start] = []
-        waiting: Job | None = None  # the first that must wait
-        for job in line:
-            if self.promised[job.id] > now:
-                waiting = waiting or job
-                continue
-            configuration = smaller.get(job.id, job.preferred)
-            size = configuration.size
-            reason = because("started", size=size, idle=idle)
-            if waiting is not None:
-                why = "it disturbs no reservation"
-                reason = because("backfilled", size=size, idle=idle, why=why, head=waiting.id)
-            starts.append(Start(job, configuration, reason))
-            idle -= size
-        return starts
-
-
-def _take(taken: StepFunction, job: Job, start_s: float, amount: int) -> None:
-    """Take `amount` processors for as long as the job plans to run; nothing for a start at +inf."""
-    if start_s < INF:
-        planned_s = job.spec.planned_s
-        taken.add(start_s, INF if planned_s is None else start_s + planned_s, amount)

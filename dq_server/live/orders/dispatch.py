@@ -22,6 +22,7 @@ from dq_server.core.model.jobs import ACTIVE, ENDED, Job, JobState, Remap
 from dq_server.core.model.launching import Launching
 from dq_server.core.model.state import State
 from dq_server.core.model.succession import Succession
+from dq_server.core.model.walltimes import walltime_end
 from dq_server.core.model.watch import WatchOptions
 from dq_server.core.model.worlds import Worlds
 from dq_server.live import translate
@@ -127,7 +128,7 @@ def start_ranks(desk: Desk, job: Job, links: Sequence[AgentLink] | None = None) 
         root=desk.state.processors.node_of[job.allocation[0]],
         input=spec.input,
         label=spec.label,
-        exec_only=spec.exec_only,
+        exec_only=spec.exec_only or bool(spec.recipe),
         out=out,
         err=err,
         adopted=list(Attached.of(job).pids),
@@ -233,6 +234,11 @@ def _environment(desk: Desk, job: Job) -> dict[str, str]:
     env |= copies_environment(desk, job)
     if inherits := Succession.of(job).inherits:
         env["DQ_RESTART"] = str(inherits)
+    if job.spec.recipe:
+        # What the program's checkpoints are known by: no other job has it, in no other cluster.
+        env["DQ_RECIPE"], env["DQ_RECIPE_ID"] = job.spec.recipe, f"{job.id} {job.spec.request_id}"
+        if (end_s := walltime_end(job)) is not None:
+            env["DQ_RECIPE_LEFT_S"] = f"{end_s - desk.now():.3f}"
     return env
 
 

@@ -87,7 +87,9 @@ def ended_after_all(desk: Desk, link: AgentLink, job: Job, body: m.AppEnded) -> 
 def spawn_world(desk: Desk, link: AgentLink, job: Job, body: m.SpawnRanks) -> m.ReplyBody:
     """A rank spawns others: those of a granted expansion, or some that its program wants."""
     actions = desk.apply(translate.spawn_requested(body, link.name))
-    answer = next(a for a in actions if isinstance(a, AnswerSpawn))
+    answer = next((a for a in actions if isinstance(a, AnswerSpawn)), None)
+    if answer is None:
+        return m.Error("later", f"ranks that job {job.id} has spawned before are about to end")
     if not answer.world:
         return m.Error("refused", answer.reason.text)
     desk.job_nodes.add(job)

@@ -24,6 +24,7 @@ from dq_server.live.requests.call import (
     handles,
     other_protocol,
 )
+from dq_server.live.store.journal import JournalError
 from dq_server.live.store.read_only import Stalled
 
 __all__ = ["TABLE", "answer"]
@@ -43,7 +44,7 @@ def answer(
         return m.Error("later", str(e))
     except (UnknownJob, UnknownNode, UnknownReservation) as e:
         return m.Error("not_found", str(e))
-    except SchedulerError as e:
+    except (SchedulerError, JournalError) as e:
         return m.Error("refused", str(e))
 
 

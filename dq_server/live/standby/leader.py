@@ -7,12 +7,12 @@ A server is in one of four ways:
     alone    the standby is behind or away, and cannot become the server: most agents have agreed
              that a newer copy than its own is the newest
     seeks    neither: it has just started, or the standby fell silent. Nothing that changes anything
-             happens or leaves (stall.py) until it is paired or alone
+             happens or leaves (read_only.py) until it is paired or alone
 
 So of two servers only one can ever act: whoever cannot pair needs most agents, and they agree to
 one at a time. Terms and epochs are those of dq_client/base/messages/standby.py; the agents' side is
-dq_client/node/agent/allegiance.py, the standby's standby.py. The protocol is Paxos' with agents as the
-acceptors: a promise to an epoch, then a term; between them only "most" counts, never a clock.
+dq_client/node/agent/allegiance.py, the standby's follower.py. The protocol is Paxos' with agents as
+the acceptors: a promise to an epoch, then a term; between them only "most" counts, never a clock.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A standby as a program: `python -m dq_server.live.standby.program`; see `dq server standby`.
 
-It needs nothing but the server's introduction (dq_client/deploy/standby.py): keys, configuration and notes
+It needs nothing but the server's introduction (deploy/standby.py): keys, configuration and notes
 come with the first answer. Until it is the server it answers agents at its address, and tells
 everybody else where the server is. When it is elected it becomes the server's program, in its home.
 """
@@ -30,6 +30,7 @@ from dq_server.core.model.errors import SchedulerError
 from dq_server.live import access
 from dq_server.live.standby.follower import Standby
 from dq_server.live.store.home_files import NOTED
+from dq_server.live.store.journal import JournalError
 from dq_server.live.store.replica import Replica
 
 log = logging.getLogger("dq.standby")
@@ -51,7 +52,7 @@ def main(argv: list[str] | None = None) -> int:
     except DQError as e:
         print(f"dq standby: {e}", file=sys.stderr)  # noqa: T201
         return e.exit_code
-    except (SchedulerError, OSError, zmq.ZMQError) as e:
+    except (SchedulerError, JournalError, OSError, zmq.ZMQError) as e:
         why = storage.fault(home.root) if home.root.is_dir() else ""
         print(f"dq standby: {why or e}", file=sys.stderr)  # noqa: T201
         return 1

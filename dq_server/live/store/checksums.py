@@ -147,10 +147,9 @@ def read(path: Path) -> Known | None:
     if found is None or len(line) != LINE:
         raise ValueError("it is no line as DQ writes it")
     w, w_chain, f, f_chain, epoch, booted, _ = found.groups()
-    known = Known(
-        JournalPosition(int(w), bytes.fromhex(w_chain)), JournalPosition(int(f), bytes.fromhex(f_chain)), int(epoch),
-        booted,
-    )  # fmt: skip
+    written = JournalPosition(int(w), bytes.fromhex(w_chain))
+    flushed = JournalPosition(int(f), bytes.fromhex(f_chain))
+    known = Known(written, flushed, int(epoch), booted)
     if known.line() != line:
         raise ValueError("its checksum is wrong")
     return known

@@ -6,8 +6,8 @@ messages). On start the server takes the newest snapshot of its state and handle
 it again; each must lead to the same actions as the first time.
 
 The tables are in journal_file.py. Everything has a checksum, and beside the file stands how far it
-went (checksums.py), so damage is noticed at a start and said. That comes before anything is written,
-because SQLite would write over what is damaged.
+went (checksums.py), so damage is noticed at a start and said. That comes before anything is
+written, because SQLite would write over what is damaged.
 
 Commits survive the death of the process. Those that somebody relies on also survive that of the
 machine: they are flushed to the disk, unlike remap points that were answered `continue`, by far the
@@ -59,8 +59,11 @@ ACTION_TYPES: dict[str, type[Action]] = {t.__name__: t for t in get_args(Action)
 EVENT_TYPES: dict[str, type[Event]] = {t.__name__: t for t in core_events.Event.__args__}
 
 
-class JournalError(SchedulerError):
-    """The journal cannot be read or written; nothing may be acknowledged."""
+class JournalError(Exception):
+    """The journal cannot be read or written; nothing may be acknowledged.
+
+    No SchedulerError: the event may be legal, the disk or the file is not.
+    """
 
 
 @dataclass(frozen=True, slots=True)

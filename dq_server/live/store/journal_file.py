@@ -6,8 +6,8 @@
     meta(key, value)                             schema, epoch; patched: mended or restored
     rules(seq, version)                          which version of DQ decided, after event seq
 
-`sum` is a checksum (checksums.py). That of an event is chained to the one before; `chain` is the one of
-the event after which the snapshot was taken, so reading may begin there.
+`sum` is a checksum (checksums.py). That of an event is chained to the one before; `chain` is that
+of the event after which the snapshot was taken, so reading may begin there.
 Schema 1 (DQ 0.1) had no checksums, and one snapshot in a table of another name.
 """
 

@@ -1,4 +1,6 @@
-"""Work on a home's journal by hand: `python -m dq_server.live.store.maintenance backup|restore|check|mend`.
+"""Work on a home's journal by hand: backup, restore, check, mend.
+
+    python -m dq_server.live.store.maintenance VERB ...
 
 For `dq backup`, `dq restore` and `dq server check`, which import nothing of the server. Prints one
 JSON object; exit code as for `dq`, with one line on standard error.
@@ -21,6 +23,7 @@ from dq_client.base.errors import DQError, NotFound, Refused
 from dq_client.base.home import Home
 from dq_server.core.model.errors import SchedulerError
 from dq_server.live.store import backup, identity, journal_file, verify_all
+from dq_server.live.store.journal import JournalError
 
 
 def main(argv: list[str]) -> int:
@@ -34,7 +37,7 @@ def main(argv: list[str]) -> int:
             "check": lambda: _check(home),
             "mend": lambda: _mend(home),
         }[verb]()
-    except (DQError, SchedulerError, OSError) as e:
+    except (DQError, JournalError, SchedulerError, OSError) as e:
         print(e, file=sys.stderr)  # noqa: T201
         return e.exit_code if isinstance(e, DQError) else 1
     print(json.dumps(done))  # noqa: T201

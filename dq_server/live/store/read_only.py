@@ -17,7 +17,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from dq_server.core.model.errors import SchedulerError
 from dq_server.live.store.interface import Store
 from dq_server.live.store.journal import JournalError
 
@@ -26,7 +25,7 @@ log = logging.getLogger("dq.server")
 TRIED_EVERY_S = 0.05  # at most: with each request that needs it, and with the ticks
 
 
-class Stalled(SchedulerError):
+class Stalled(Exception):
     """Nothing can be saved at present: the event was not applied, nothing has changed."""
 
 

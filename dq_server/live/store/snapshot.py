@@ -63,7 +63,7 @@ def _kind(owner: type, name: str) -> str:
     """How a field is translated: own (in a place of its own), index, ordered, deque or plain."""
     hint = _hints(owner)[name]
     origin, args = get_origin(hint), get_args(hint)
-    if owner is State and name in ("jobs", "records", "changes", "derived"):
+    if owner is State and name in ("jobs", "records", "derived"):
         return "own"
     if origin is Callable or hint is Answers:
         return "own"

@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from dq_server.core.model.jobs import ENDED, JobState
+from dq_server.core.model.quota_use import QuotaUse, hours_of
 from dq_server.core.model.quotas import (
     EVERYONE,
     INF,
-    Book,
     Bounds,
     Entity,
     HoursUsed,
     Limits,
     QuotaOptions,
-    hours_of,
 )
 from dq_server.core.model.state import State
 from dq_server.core.scheduler import Scheduler
@@ -23,7 +22,7 @@ from dq_server.core.scheduler import Scheduler
 def quotas_view(scheduler: Scheduler, now: float) -> list[dict[str, Any]]:
     """What each user and each group may have, and has; times in seconds since the epoch."""
     options, state = scheduler.config.of(QuotaOptions), scheduler.state
-    book = Book.of(state, options)
+    book = QuotaUse.of(state)
     return [_row(state, book, entity, limits, now) for entity, limits in _bounded(state, options)]
 
 
@@ -47,8 +46,10 @@ def _bounded(state: State, options: QuotaOptions) -> Bounds:
     return [(e, found[e]) for e in sorted(there, key=lambda e: (e.kind != "user", e.name))]
 
 
-def _row(state: State, book: Book, entity: Entity, limits: Limits, now: float) -> dict[str, Any]:
-    use, users = book.use(entity), limits.members or (entity.name,)
+def _row(
+    state: State, book: QuotaUse, entity: Entity, limits: Limits, now: float
+) -> dict[str, Any]:
+    use, users = book.of_entity(entity, limits), limits.members or (entity.name,)
     there = [j for j in state.jobs.values() if j.spec.user in users and j.state not in ENDED]
     hours, free_s = None, now
     if limits.hours is not None:

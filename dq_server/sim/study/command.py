@@ -113,7 +113,7 @@ def _simulate(missing: list[Task], cache: Cache, processes: int) -> None:
 
 def _draw(results: Results, folder: Path) -> list[Path]:
     if find_spec("matplotlib") is None:
-        _note("no figures: they need matplotlib: pip install 'dq-mpi[web]'")
+        _note("no figures: they need matplotlib: pip install 'dq-mpi[plots]'")
         return []
     from dq_server.sim.study.figures import DRAWN, FORMATS, draw_all  # matplotlib is slow to import
 

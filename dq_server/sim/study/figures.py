@@ -231,7 +231,7 @@ def _by_share(
     step = min((abs(a - b) for a in shares for b in shares if a != b), default=1.0)
     for k, (policy, by_share) in enumerate(curves.items(), offset):
         points = []
-        shift = (k - offset - (len(curves) - 1) / 2) * 0.05 * step
+        shift = (k - offset - (len(curves) - 1) / 2) * min(0.05, 0.2 / len(curves)) * step
         for share in sorted(by_share):
             found = values(share, by_share[share])
             if found:

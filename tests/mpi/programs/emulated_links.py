@@ -10,11 +10,13 @@ from mpi4py import MPI
 
 from resize_lib.emulation.communicator import ShapedComm
 from resize_lib.emulation.link import Link
+from resize_lib.emulation.pacing import SharePacer
 from resize_lib.grid import Grid
 
 RATE_MBIT = 400
 NBYTES = 2_000_000
 MODEL_S = NBYTES * 8 / (RATE_MBIT * 1e6)
+LATE_S = 0.4
 
 
 def took_s(comm: MPI.Intracomm, exchange: Callable[[], None]) -> float:
@@ -24,6 +26,36 @@ def took_s(comm: MPI.Intracomm, exchange: Callable[[], None]) -> float:
     exchange()
     longest_s: float = comm.allreduce(time.perf_counter() - begin, MPI.MAX)
     return longest_s
+
+
+class Charged(SharePacer):
+    """Notes what it charges, and sleeps for none of it."""
+
+    def _charge(self, used_s: float, took_s: float) -> None:
+        self.used_s = used_s
+
+
+def waiting_is_no_computing(world: MPI.Intracomm) -> None:
+    """A rank that waits for a late one is charged nothing of that, with a link and without."""
+    waits: list[Callable[[MPI.Intracomm], object]] = [
+        lambda comm: comm.allreduce(1),
+        lambda comm: comm.Allreduce(np.ones(4), np.empty(4)),
+        lambda comm: comm.alltoall([0] * comm.size),
+        lambda comm: comm.send(1, 0) if comm.rank == 1 else comm.rank or comm.recv(source=1),
+    ]
+    nodes = ["a", "b", "c", "c"]
+    for link in (None, Link(RATE_MBIT, 50)):
+        pacer = Charged(0.1)
+        comm = ShapedComm.of(world, link, nodes)
+        comm.state.exclude = pacer.exclude
+        for wait in waits:
+            world.Barrier()
+            pacer.begin_iteration()
+            if world.rank == 1:
+                time.sleep(LATE_S)
+            wait(comm)
+            pacer.end_iteration()
+            assert pacer.used_s < LATE_S / 20, (wait, pacer.used_s)
 
 
 def main() -> None:
@@ -68,6 +100,7 @@ def main() -> None:
     part = comm.Split(world.rank % 2, world.rank)
     assert isinstance(part, ShapedComm)
     assert part.ranks == [world.rank % 2, world.rank % 2 + 2]
+    waiting_is_no_computing(world)
     if world.rank == 0:
         print("fine", flush=True)
 

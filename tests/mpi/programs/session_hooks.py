@@ -19,7 +19,7 @@ from dq_client.base import messages as m
 from resize_lib import resize
 from tests.mpi.programs.session_script import Script, ScriptedLink, random_moves, scripted
 
-HOOK_S = 0.15
+HOOK_S = 0.5
 
 
 class Link(ScriptedLink):

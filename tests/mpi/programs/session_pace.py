@@ -35,7 +35,7 @@ def main() -> None:
         @rs.on_resize
         def plan(comm: Any) -> None:
             assert comm.allreduce(1) == rs.size
-            time.sleep(0.3 * comm.rank)  # not of the first turn, though the others wait for it
+            time.sleep(1.0 * comm.rank)  # not of the first turn, though the others wait for it
 
         for name, count, turn_s in (("short", 400, 1e-3), ("long", 8, 40e-3), ("short", 100, 1e-3)):
             found[f"{name} from"] = time.perf_counter()

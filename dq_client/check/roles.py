@@ -1,0 +1,144 @@
+"""Variables that some ranks change and others do not, by where they stand among the ranks.
+
+A halo has neighbours on two sides, but for the first rank and the last; a total may be kept by the
+last rank alone. A resize gives ranks other places: one that had a neighbour has none, and keeps
+what that has sent. Whether this is wrong depends on how the loop treats the variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import Enum, auto
+
+from dq_client.check import words as w
+from dq_client.check.graph import STATES_MAX, Node, Stack, Whole, edges
+
+PLACES = w.RANK | w.SIZE
+
+
+class Role(Enum):
+    """How the loop changes a variable, by the rank's place among the others."""
+
+    NONE = auto()  # it has nothing to do with that, as far as the source shows
+    AGAIN = auto()  # in each iteration on the same ranks, before it is used
+    STALE = auto()  # received from another rank, and used before that sends again
+    ELECTED = auto()  # now and then, by a rank that the number of ranks selects
+
+
+def role_of(
+    changes: list[Node], heads: list[Node], whole: Whole, matter: set[Node], *, accumulates: bool
+) -> Role:
+    """Tell what a variable is.
+
+    changes: its versions in the loop. heads: those at the loop's head
+    matter: nodes that lead beyond the program's own variables
+    """
+    made = [node for each in changes for node in _made(each)]
+    received = any(_is_received(each) for each in made)
+    parts = [part for each in made for part in _branches(each)]
+    judged = [_place(part) for part in parts]
+    by_place = [bits for bits, varies in judged if bits & w.RANK and not varies]
+    elects = any(bits & w.SIZE for bits in by_place)
+    if accumulates:
+        return Role.ELECTED if elects and not received else Role.NONE
+    if not received and not by_place:
+        return Role.NONE
+    seldom = any(varies for _, varies in judged)
+    seldom = seldom or any(_is_partial(each) for each in made)
+    if seldom or _is_read_first(heads, set(changes), whole, matter):
+        return Role.STALE if received else Role.ELECTED if elects else Role.NONE
+    return Role.AGAIN if received or elects else Role.NONE
+
+
+def _made(change: Node) -> list[Node]:
+    """The change, and those in the functions whose calls make it."""
+    todo, found = [change], []
+    seen: set[Node] = set()
+    while todo:
+        node = todo.pop()
+        if node in seen or node.root is not None:
+            continue
+        seen.add(node)
+        found.append(node)
+        if node.call is not None and node.out in node.call.body.exit:
+            todo.append(node.call.body.exit[node.out])
+        elif node is not change and not (node.computed or node.kept or node.source):
+            todo += node.passed
+    return found
+
+
+def _is_received(node: Node) -> bool:
+    return node.received or any(each.received for each in (*node.computed, *node.passed))
+
+
+def _is_partial(change: Node) -> bool:
+    """Whether it changes a part only, and not the same one each time, as far as one can see."""
+    if not change.kept or change.received:
+        return False
+    index = Node(each for each in change.computed if not each.received)
+    return not _is_received(change) or _place(index)[1]
+
+
+def _branches(change: Node) -> Iterator[Node]:
+    """The conditions of a change, of its function and of the calls of that."""
+    todo: list[Node | None] = [change.control]
+    seen: set[Node] = set()
+    while todo:
+        node = todo.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        yield from node.branches
+        todo.append(node.control)
+        if node.root is not None:
+            body, slot = node.root
+            todo += [call.entry[slot] for call in body.calls if slot in call.entry]
+
+
+def _place(part: Node) -> tuple[int, bool]:
+    """What a condition comes from, and whether it may be another one in each iteration."""
+    seen: set[tuple[Node, Stack]] = {(part, ())}
+    todo, bits = list(seen), 0
+    while todo:
+        node, stack = todo.pop()
+        bits |= node.source
+        if node.varies or node.opaque or bits & ~PLACES or len(seen) > STATES_MAX:
+            return bits, True
+        for each, inside, _ in edges(node, stack):
+            if (each, inside) not in seen:
+                seen.add((each, inside))
+                todo.append((each, inside))
+    return bits, False
+
+
+def _is_read_first(
+    heads: Iterable[Node], changes: set[Node], whole: Whole, matter: set[Node]
+) -> bool:
+    """Whether what the last iteration has left is used before it is changed again."""
+    todo, seen = list(heads), set(heads)
+    while todo:
+        node = todo.pop()
+        for user in whole.users(node):
+            if user in seen or user.ends_loop or user in changes:
+                continue
+            seen.add(user)
+            if node in user.computed or user.control is node:
+                if user in matter or user.varies:
+                    return True
+            elif not _passes_change(user, changes):
+                todo.append(user)
+    return False
+
+
+def _passes_change(node: Node, changes: set[Node]) -> bool:
+    """Whether two ways meet there, and one of them has changed the variable."""
+    todo, seen = [each for each in node.passed if not each.varies], {node}
+    while todo:
+        each = todo.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        if each in changes or each.call is not None:
+            return True
+        todo += [*each.passed, *each.kept]
+    return False

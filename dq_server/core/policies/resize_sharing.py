@@ -1,0 +1,145 @@
+"""Resizes of the strategies for malleable jobs: who shrinks for whom, who gets what is idle.
+
+Source: see sharing.py, whose plan says who shrinks. Processors that are idle, promised to nobody
+and kept for no waiting job go to running jobs in the order that `balance` says. A job that failed
+to resize, or gave way a moment ago where `settle` is set, does not expand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dq_server.core.model.bounds import growth
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.jobs import Job
+from dq_server.core.model.reasons import because, declare
+from dq_server.core.model.sizes import Configuration, largest_at_most, smallest_at_least
+from dq_server.core.model.state import State
+from dq_server.core.planning import INF, free
+from dq_server.core.policies.base import ResizePolicy, Verdict
+from dq_server.core.policies.sharing import (
+    EXPANDS,
+    Giver,
+    Plan,
+    SharingOptions,
+    may_resize,
+    plan,
+)
+
+declare(
+    sharing_gives="makes room for job {head}: from {size} to {next_size}",
+    sharing_expands="{idle} are idle and kept for nobody: from {size} to {next_size}",
+    sharing_stays="nobody needs its processors, and what is idle goes to others: stays on {size}",
+)
+
+
+class SharingResize(ResizePolicy):
+    """See the module's docstring."""
+
+    polls = False
+
+    def __init__(self, config: SchedulerConfig) -> None:
+        self._options = config.of(SharingOptions)
+
+    def decide(self, state: State, job: Job, config: SchedulerConfig, now: float) -> Verdict:
+        """See ResizePolicy."""
+        made, size = self._plan(state, now), job.size
+        given = made.gives.get(job.id)
+        if given is not None:
+            target, head = given
+            reason = because("sharing_gives", head=head.id, size=size, next_size=target.size)
+            return Verdict(target, reason)
+        for other, target in self._expansions(state, made, now):
+            if other is job:
+                figures = {"idle": state.idle, "size": size, "next_size": target.size}
+                return Verdict(target, because("sharing_expands", **figures))
+        return Verdict(None, because("sharing_stays", size=size))
+
+    def calls(self, state: State, config: SchedulerConfig, now: float) -> Iterator[Job]:
+        """See ResizePolicy."""
+        if not state.queue and not state.idle:
+            return
+        made = self._plan(state, now)
+        for job_id in made.gives:
+            if not state.active[job_id].called:
+                yield state.active[job_id]
+        for job, _ in self._expansions(state, made, now):
+            if not job.called:
+                yield job
+
+    def _plan(self, state: State, now: float) -> Plan:
+        if not state.queue:
+            return Plan()
+        waiting = [job for job in state.line(now) if not state.start_promised(job)]
+        return plan(state, waiting, state.idle, self._options, now)
+
+    def _expansions(
+        self, state: State, made: Plan, now: float
+    ) -> Iterator[tuple[Job, Configuration]]:
+        """Who expands to what, on processors that are idle and not kept for waiting jobs."""
+        room = free(state, now, INF) - made.kept
+        if room <= 0:
+            return
+        jobs = [
+            Giver.of(job)
+            for job in state.active.values()
+            if may_resize(state, job) and not job.settle and job.id not in made.gives
+        ]
+        options = self._options
+        beyond = options.beyond == "always" or (options.beyond == "waits" and not state.queue)
+        if options.balance == "average":
+            yield from _evenly(state, jobs, room, beyond=beyond)
+            return
+        limits = [beyond]
+        if options.balance == "preferred" and beyond:
+            limits = [False, True]
+        chosen: dict[Giver, Configuration] = {}
+        for beyond in limits:
+            for giver in sorted(jobs, key=EXPANDS[options.balance]):
+                target = _larger(state, giver, room, beyond=beyond)
+                if target is None or not self._pays(giver.job, target, now):
+                    continue
+                room -= target.size - giver.size
+                giver.size = target.size
+                chosen[giver] = target
+        yield from ((giver.job, target) for giver, target in chosen.items())
+
+    def _pays(self, job: Job, target: Configuration, now: float) -> bool:
+        """Whether the job ends earlier for it, its cost included; only asked with "remaining"."""
+        known, left_s = job.spec.scalability, job.planned_end_s - now
+        if self._options.balance != "remaining" or known is None or not 0 < left_s < INF:
+            return True
+        ratio = known.ratio(target.size) / known.ratio(job.size)
+        return left_s * ratio + known.overhead_s(job.size, target.size) < left_s
+
+
+def _larger(state: State, giver: Giver, room: int, *, beyond: bool) -> Configuration | None:
+    """The largest configuration that the job may expand to; None: there is none."""
+    most = giver.most if beyond else giver.preferred
+    more = min(room, most - giver.size)
+    if more <= 0:
+        return None
+    held = giver.size - giver.job.size  # what the plan has given it before
+    more = growth(state, giver.job, more + held) - held
+    target = largest_at_most(giver.job.chain, giver.size + more)
+    return target if target is not None and target.size > giver.size else None
+
+
+def _evenly(
+    state: State, jobs: list[Giver], room: int, *, beyond: bool
+) -> Iterator[tuple[Job, Configuration]]:
+    """The job with the smallest share of its range goes to its next larger size, repeatedly."""
+    chosen: dict[Giver, Configuration] = {}
+    while jobs and room > 0:
+        giver = min(jobs, key=EXPANDS["average"])
+        target = smallest_at_least(giver.job.chain, giver.size + 1)
+        most = giver.most if beyond else giver.preferred
+        more = target.size - giver.job.size if target is not None else 0
+        fits = target is not None and target.size <= min(most, giver.size + room)
+        if target is None or not fits or growth(state, giver.job, more) < more:
+            jobs.remove(giver)
+            continue
+        room -= target.size - giver.size
+        giver.size = target.size
+        chosen[giver] = target
+    yield from ((giver.job, target) for giver, target in chosen.items())

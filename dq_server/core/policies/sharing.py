@@ -1,0 +1,286 @@
+"""Strategies for malleable jobs: who starts on which size, who gives processors to whom.
+
+Source: Posner, Hupfeld, Finnerty, "Enhancing Supercomputer Performance with Malleable Job
+Scheduling Strategies" (PECS 2023, with its published code), and Zojer, Posner, Özden 2026
+(arXiv:2602.17318), which adds *keep-preferred*. Every strategy is one set of `SharingOptions`.
+
+1. Jobs start in queue order while they fit, on the size that `start` says (start_sharing.py).
+2. For each job that waits, in queue order, running jobs give processors away, if all together they
+   can give what it lacks (`Plan`, here). Nobody shrinks in vain.
+3. What is idle after that, and kept for nobody, goes to running jobs (resize_sharing.py).
+
+Choices. The published code frees the whole size of a waiting job; here idle processors, and those
+on their way, count first, because the rest would be freed for nobody. It reserves named nodes; here
+processors are counted, and waiting jobs are served in queue order: `hand_on` says who may start on
+what was freed. Shrinks take effect at a job's next remap point, so a plan is made anew whenever
+something changes: the state is all that it depends on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from math import inf
+from typing import Literal
+
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.errors import ConfigError
+from dq_server.core.model.fitting import adapts
+from dq_server.core.model.jobs import Job, JobKind, JobState
+from dq_server.core.model.options import Options
+from dq_server.core.model.sizes import Configuration, largest_at_most, smallest_at_least
+from dq_server.core.model.state import State
+
+SHARING = "sharing"  # the name of the start policy and of the resize policy
+
+
+@dataclass(frozen=True, slots=True)
+class SharingOptions(Options):
+    """What tells the strategies apart.
+
+    start       size that a job starts on: "min", "preferred" (or what is idle, if that is less), or
+                "average" of its smallest and largest size (or what is idle)
+    balance     who expands first, and who gives first (the other way round):
+                "min": the one with the fewest processors above its smallest size;
+                "preferred": the one that lacks most of its preferred size; nobody passes it before
+                all have it, and nobody gives below it if that suffices;
+                "average": the one with the smallest share of its range, size by size;
+                "remaining": the one that ends first; only if it ends earlier for it
+    hand_on     who starts on processors that were freed: "agreement": the job for which they were
+                freed, in queue order; "steal": whichever of those jobs fits first; "pool": any job
+    beyond      when jobs expand beyond their preferred size: "always", while nobody "waits",
+                "never"
+    patience_s  how long the first waiting job may be passed by jobs behind it that are served; from
+                then on they are only backfilled (EASY), which does not delay it. +inf, as in the
+                published code: a large job may be passed for as long as small ones are submitted
+    shortest    of the jobs behind the first one those that plan to run shortest come first
+    """
+
+    table = SHARING
+
+    start: Literal["min", "preferred", "average"] = "min"
+    balance: Literal["min", "preferred", "average", "remaining"] = "min"
+    hand_on: Literal["pool", "agreement", "steal"] = "pool"
+    beyond: Literal["always", "waits", "never"] = "always"
+    patience_s: float = inf
+    shortest: bool = False
+
+    def validate(self) -> None:
+        """See Options."""
+        if not self.patience_s >= 0:
+            raise ConfigError(f"[scheduler.sharing] patience_s = {self.patience_s}: 0 or more s")
+
+    def suits(self, config: SchedulerConfig) -> None:
+        """See Options."""
+        if (config.start == SHARING) != (config.resize == SHARING):
+            raise ConfigError(
+                f'start = "{config.start}" and resize = "{config.resize}": "sharing" starts and'
+                ' resizes jobs by one plan, so both must be "sharing"'
+            )
+
+
+def smallest(job: Job) -> Configuration:
+    """The smallest configuration that the job starts on."""
+    return job.spec.configurations[0] if adapts(job, moldable=True) else job.preferred
+
+
+def starting(job: Job, idle: int, options: SharingOptions) -> Configuration | None:
+    """The configuration to start on with `idle` processors; None: they are too few."""
+    least = smallest(job)
+    if least.size > idle:
+        return None
+    if options.start == "min" or not adapts(job, moldable=True):
+        return least
+    legal = job.spec.configurations
+    wanted = job.preferred.size
+    if options.start == "average":
+        wanted = (least.size + legal[-1].size) // 2
+    return largest_at_most(legal, min(wanted, idle)) or least
+
+
+def in_line(waiting: Iterable[Job], options: SharingOptions) -> list[Job]:
+    """The waiting jobs in the order in which they are served, the first of the queue first."""
+    jobs = list(waiting)
+    if options.shortest and len(jobs) > 2:
+        jobs[1:] = sorted(jobs[1:], key=_planned_s)
+    return jobs
+
+
+def _planned_s(job: Job) -> tuple[float, int]:
+    """How long it plans to run on the smallest size that it starts on; last if that is unknown."""
+    planned_s = job.spec.planned_on_s(smallest(job).size)
+    return (inf if planned_s is None else planned_s), job.id
+
+
+def may_resize(state: State, job: Job) -> bool:
+    """Whether the job can be resized now, as far as the scheduler decides that."""
+    withheld = state.processors.withheld
+    return (
+        job.spec.kind is JobKind.MALLEABLE
+        and job.resize is None
+        and job.state is not JobState.KILLING
+        and not job.fixed_size
+        and (not withheld or withheld.isdisjoint(job.allocation))
+    )
+
+
+@dataclass(slots=True, eq=False)
+class Giver:
+    """A running job that may give processors away, on the size that the plan leaves it so far."""
+
+    job: Job
+    size: int
+    least: int
+    preferred: int
+    most: int
+    end_s: float
+
+    @classmethod
+    def of(cls, job: Job) -> Giver:
+        """As it runs now."""
+        legal = job.chain
+        preferred = min(max(job.spec.initial.size, legal[0].size), legal[-1].size)
+        return cls(job, job.size, legal[0].size, preferred, legal[-1].size, job.planned_end_s)
+
+    @property
+    def fill(self) -> float:
+        """Which share of its range it holds."""
+        return (self.size - self.least) / max(1, self.most - self.least)
+
+
+# Who expands first; the last gives first. Ties: the older job expands, the younger one gives.
+EXPANDS: dict[str, Callable[[Giver], tuple[float, int]]] = {
+    "min": lambda g: (g.size - g.least, g.job.id),
+    "preferred": lambda g: (g.size - g.preferred, g.job.id),
+    "average": lambda g: (g.fill, g.job.id),
+    "remaining": lambda g: (g.end_s, g.job.id),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A waiting job that starts on `configuration` as soon as enough processors are idle.
+
+    kept  idle ones that wait with it
+    """
+
+    job: Job
+    configuration: Configuration
+    kept: int
+
+
+@dataclass(slots=True)
+class Plan:
+    """Who is served, and who gives away what for whom.
+
+    gives    giver -> its next configuration and the job that gets the difference
+    blocked  the first waiting job that cannot be served; None: all are, or nobody waits
+    """
+
+    served: list[Served] = field(default_factory=list)
+    gives: dict[int, tuple[Configuration, Job]] = field(default_factory=dict)
+    blocked: Job | None = None
+
+    @property
+    def kept(self) -> int:
+        """Idle processors that wait with the jobs that are served."""
+        return sum(served.kept for served in self.served)
+
+
+def plan(
+    state: State, waiting: Iterable[Job], idle: int, options: SharingOptions, now: float
+) -> Plan:
+    """Serve the jobs that wait, in order, with what is idle, on its way, or can be given."""
+    made, coming = Plan(), state.incoming()
+    givers = [Giver.of(job) for job in state.active.values() if may_resize(state, job)]
+    waiting = in_line(waiting, options)
+    spare = sum(giver.size - giver.least for giver in givers)
+    for job in waiting:
+        there, found = idle + coming, None
+        if smallest(job).size <= there + spare:
+            found = _served(job, there, givers, options)
+        if found is None:
+            made.blocked = made.blocked or job
+            if now - waiting[0].submit_s >= options.patience_s or not there + spare:
+                break
+            continue
+        configuration, gives = found
+        for giver, target in gives.items():
+            coming += giver.size - target.size
+            spare -= giver.size - target.size
+            giver.size = target.size
+            made.gives[giver.job.id] = (target, job)
+        kept = min(idle, configuration.size)
+        idle -= kept
+        coming -= configuration.size - kept
+        made.served.append(Served(job, configuration, kept))
+    return made
+
+
+def _served(
+    job: Job, there: int, givers: list[Giver], options: SharingOptions
+) -> tuple[Configuration, dict[Giver, Configuration]] | None:
+    """The configuration for a waiting job, and who gives for it; None: too little can be given."""
+    least = smallest(job)
+    levels = [(least, False)]
+    if options.balance == "preferred":
+        wanted = starting(job, 2**62, options) or least
+        levels = [(wanted, True), (least, True), (least, False)]
+    for configuration, spare in levels:
+        gives = _given(configuration.size - there, givers, options, keep_preferred=spare)
+        if gives is not None:
+            # What is there in excess is the job's, too, up to the size that it would start on.
+            freed = sum(g.size - target.size for g, target in gives.items())
+            return starting(job, there + freed, options) or configuration, gives
+    return None
+
+
+def _given(
+    lacking: int, givers: list[Giver], options: SharingOptions, *, keep_preferred: bool
+) -> dict[Giver, Configuration] | None:
+    """Who shrinks to what, so that `lacking` processors are freed; None: all together cannot."""
+    chosen: dict[Giver, Configuration] = {}
+    if lacking <= 0:
+        return chosen
+    floors = {id(g): g.preferred if keep_preferred else g.least for g in givers}
+    if sum(max(0, g.size - floors[id(g)]) for g in givers) < lacking:
+        return None
+    key = EXPANDS[options.balance]
+    if options.balance == "average":
+        return _evenly(lacking, givers)
+    for giver in sorted(givers, key=key, reverse=True):
+        legal, floor = giver.job.chain, floors[id(giver)]
+        target = largest_at_most(legal, giver.size - lacking)
+        if target is None or target.size < floor:
+            target = smallest_at_least(legal, floor)
+        assert target is not None, "it runs on one that is no smaller"
+        if target.size < giver.size:
+            chosen[giver] = target
+            lacking -= giver.size - target.size
+        if lacking <= 0:
+            return chosen
+    return None
+
+
+def _evenly(lacking: int, givers: list[Giver]) -> dict[Giver, Configuration] | None:
+    """The job with the largest share of its range goes to its next smaller size, repeatedly."""
+    chosen: dict[Giver, Configuration] = {}
+    sizes = {id(g): g.size for g in givers}
+
+    def fill(giver: Giver) -> tuple[float, int]:
+        share = (sizes[id(giver)] - giver.least) / max(1, giver.most - giver.least)
+        return share, giver.job.id
+
+    able = [g for g in givers if g.size > g.least]
+    while lacking > 0:
+        if not able:
+            return None
+        giver = max(able, key=fill)
+        target = largest_at_most(giver.job.chain, sizes[id(giver)] - 1)
+        assert target is not None, "it is above its smallest"
+        lacking -= sizes[id(giver)] - target.size
+        sizes[id(giver)] = target.size
+        chosen[giver] = target
+        if target.size <= giver.least:
+            able.remove(giver)
+    return chosen

@@ -1,0 +1,1 @@
+"""What the server has of agents: who reports, with which nodes and ranks, and their output."""

@@ -1,0 +1,1 @@
+"""A second server: the pair's agreement, seen from both sides, and taking the place."""

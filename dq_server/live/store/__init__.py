@@ -1,0 +1,1 @@
+"""The journal on disk: written, checked, copied, restored, and shortened by snapshots."""

@@ -1,0 +1,108 @@
+"""Why ranks may not leave, or have other places among the others, with what they have."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+
+from mpi4py import MPI
+
+from dq_client.check.facts import Variable
+from resize_lib.state import verdict
+from resize_lib.state.comparison import Told, may_coincide
+from resize_lib.state.objects import FILE, STREAMS
+from resize_lib.state.places import CONTENTS, Path
+from resize_lib.state.sources import Sources, is_setting, shown
+from resize_lib.state.survey import Survey
+
+
+def loss(
+    sources: Sources,
+    mine: Told,
+    found: Survey,
+    differing: list[Path],
+    *,
+    leaving: Collection[int],
+    comm: MPI.Intracomm,
+) -> str:
+    """Return why the result would be wrong, as this rank sees it; empty: it would not. Local.
+
+    differing: where this rank has something else than rank 0. leaving: ranks of `comm`
+    """
+    why = _open(sources, found)
+    if comm.rank in leaving and not why:
+        why = _lost(sources, mine, found, differing)
+    if comm.rank == 0 and not why and leaving:
+        stay = [rank for rank in range(comm.size) if rank not in leaving]
+        why = _stale(sources, mine, found, renumbered=stay != list(range(len(stay))))
+    return why or _misplaced(sources, found, differing, first=comm.rank == 0)
+
+
+_OPEN = (
+    "is open on ranks that may leave, and closing it would wait for them: open and close it within"
+    " the iteration"
+)
+
+
+def _open(sources: Sources, found: Survey) -> str:
+    """Windows and files of MPI that several ranks have opened together."""
+    for path, place in found.places.items():
+        if CONTENTS in path or is_setting(path):
+            continue
+        value = None
+        with suppress(Exception):  # any class may raise anything
+            value = place.get()
+        if isinstance(value, MPI.Win | MPI.File) and value and _ranks(value) > 1:
+            return _said(sources, found, path, 0, f"({type(value).__name__}) {_OPEN}")
+    return ""
+
+
+def _ranks(opened: MPI.Win | MPI.File) -> int:
+    group = opened.Get_group()
+    try:
+        return group.size
+    finally:
+        group.Free()
+
+
+def _lost(sources: Sources, mine: Told, found: Survey, differing: Iterable[Path]) -> str:
+    others = set(differing)
+    for path in mine.now:
+        place = found.places.get(path)
+        if place is None or place.kind is FILE or place.kind in STREAMS or is_setting(path):
+            continue
+        facts = sources.variable(found, path)
+        if path in others:
+            known = facts if sources.is_known(found, path) else None
+            why = verdict.lost(mine.before.get(path), mine.digest(path), known)
+        else:
+            why = verdict.counted(facts) if may_coincide(place) else ""
+        if why:
+            return _said(sources, found, path, facts.changed_line, why)
+    return ""
+
+
+def _stale(sources: Sources, mine: Told, found: Survey, *, renumbered: bool) -> str:
+    for path in {**mine.before, **mine.now}:
+        before, now = mine.before.get(path), mine.digest(path)
+        if is_setting(path) or before not in (None, now):
+            continue  # what the loop has changed is not from before it
+        facts = sources.variable(found, path)
+        why = verdict.stale(before, now, facts, renumbered=renumbered)
+        if why:
+            return _said(sources, found, path, 0, why)
+    return ""
+
+
+def _misplaced(sources: Sources, found: Survey, differing: list[Path], *, first: bool) -> str:
+    """On rank 0 of all places, on others of those where they differ from it."""
+    for path in list(found.places) if first else differing:
+        if path in found.places and not is_setting(path):
+            facts: Variable = sources.variable(found, path)
+            if why := verdict.misplaced(facts, equal=first):
+                return _said(sources, found, path, facts.changed_line, why)
+    return ""
+
+
+def _said(sources: Sources, found: Survey, path: Path, line: int, why: str) -> str:
+    return f"{sources.line_of(found, path, line)}: {shown(found, path)} {why}"

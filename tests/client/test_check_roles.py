@@ -1,0 +1,67 @@
+"""Variables that ranks change by their place among the others: small programs, and what they are."""
+
+# ruff: noqa: E501 - rows of tables
+
+from __future__ import annotations
+
+import pytest
+
+from dq_client.check.roles import Role
+from tests.client.test_check_facts import ask, program
+
+GHOST = "g = np.zeros(1)"
+USE = "x.local[:] = x.local + g[0]"
+LEFT = "comm.rank - 1 if comm.rank > 0 else MPI.PROC_NULL"
+
+
+@pytest.mark.parametrize(
+    ("before", "body", "name", "role"),
+    [
+        # received in each iteration, before it is used
+        (GHOST, f"if comm.rank > 0:\n    comm.Recv(g, comm.rank - 1)\n{USE}", "g", Role.AGAIN),
+        (GHOST, f"comm.Recv(g, {LEFT})\n{USE}", "g", Role.AGAIN),
+        (GHOST, f"comm.Sendrecv(x.local[:1], {LEFT}, 1, g, {LEFT}, 1)\n{USE}", "g", Role.AGAIN),
+        (GHOST, f"comm.Sendrecv(x.local[:1], 0, recvbuf=g, source={LEFT})\n{USE}", "g", Role.AGAIN),
+        (GHOST, f"r = comm.Irecv(g, {LEFT})\nr.Wait()\n{USE}", "g", Role.AGAIN),
+        ("g = {'l': np.zeros(1)}", f"comm.Recv(g['l'], {LEFT})\nx.local[:] += g['l']", "g", Role.AGAIN),
+        ("g = 0.0", "if comm.rank > 0:\n    g = comm.recv(source=comm.rank - 1)\nx.local[:] += g", "g", Role.AGAIN),
+        # or given one by certain ranks
+        ("g = 1.0", "if comm.rank == comm.size - 1:\n    g = t * 2.0\nx.local[:] += g", "g", Role.AGAIN),
+        # used before it is received again
+        (GHOST, f"{USE}\ncomm.Recv(g, {LEFT})", "g", Role.STALE),
+        (GHOST, f"if t % 2:\n    comm.Recv(g, {LEFT})\n{USE}", "g", Role.STALE),
+        ("g = 1.0", "g = comm.sendrecv(g, 0, source=1)\nx.local[:] += g", "g", Role.STALE),
+        (GHOST, f"comm.Sendrecv_replace(g, {LEFT}, source={LEFT})\n{USE}", "g", Role.STALE),
+        # kept by a rank that the size selects
+        ("g = 0", "if comm.rank == comm.size - 1:\n    g += t\nx.local[:] += g", "g", Role.ELECTED),
+        ("g = 0", "if t == 3 and comm.rank == comm.size // 2:\n    g = t\nx.local[:] += g", "g", Role.ELECTED),
+        ("g = np.zeros(9)", "if comm.rank == comm.size - 1:\n    g[t] = t\nx.local[:] += g[0]", "g", Role.ELECTED),
+        # nothing of all this
+        ("g = 0", "if comm.rank == 0:\n    g += t\nx.local[:] += g", "g", Role.NONE),
+        ("g = 0", "for i in range(comm.rank, 9, comm.size):\n    g += i\nx.local[:] += g", "g", Role.NONE),
+        ("g = 0", "for i in range(9):\n    if i % comm.size == comm.rank:\n        g += i\nx.local[:] += g", "g", Role.NONE),
+        ("g = np.zeros(1)", "comm.Allreduce(x.local[:1], g)\nx.local[:] += g", "g", Role.NONE),
+        ("g = {}", "if len(x.local) not in g:\n    g[len(x.local)] = 1\nx.local[:] += g[len(x.local)]", "g", Role.NONE),
+    ],
+)  # fmt: skip
+def test_the_role_of_a_variable(before: str, body: str, name: str, role: Role) -> None:
+    head = f"from mpi4py import MPI\n{before}"
+    assert ask(program(head, body, "print(x.gather())"), name).role is role
+
+
+def test_a_function_that_exchanges_is_seen_from_the_loop() -> None:
+    before = f"""
+from mpi4py import MPI
+{GHOST}
+def exchange(ghost):
+    if comm.rank > 0:
+        comm.Recv(ghost, comm.rank - 1)
+"""
+    assert ask(program(before, f"exchange(g)\n{USE}"), "g").role is Role.AGAIN
+    assert ask(program(before, f"{USE}\nexchange(g)"), "g").role is Role.STALE
+
+
+def test_a_buffer_used_after_the_loop_is_as_the_last_iteration_has_left_it() -> None:
+    body = f"comm.Recv(g, {LEFT})\n{USE}"
+    source = program(f"from mpi4py import MPI\n{GHOST}", body, "np.save('g', g)")
+    assert ask(source, "g").role is Role.AGAIN
