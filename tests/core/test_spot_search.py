@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dq_server.core.model.jobs import Job, JobState
+from dq_server.core.model.search import FIRST_ERROR, FIRST_LEAST, FIRST_MOST, first_error
 from dq_server.core.model.sizes import configuration
 from dq_server.core.model.speedup import Time, expected
 from dq_server.core.model.tracking import CHANGED_Z, CREDIT, SpotOptions, Tracking, rank_sum_z
@@ -334,6 +335,57 @@ def test_a_valley_is_jumped_over(cluster: MakeCluster) -> None:
     times = {1: 64.0, 2: 32.0, 4: 40.0, 8: 8.0, 16: 4.0}
     job, _ = searched(cluster(16, **SEARCH), [1, 2, 4, 8, 16], times)
     assert spot(job) == 16
+
+
+def test_the_untried_size_next_to_the_best_one_is_tried_once_a_larger_one_has_lost(
+    cluster: MakeCluster,
+) -> None:
+    """The model expects 16 to be worse than 8, as 32 is; it has jumped over the best size."""
+    times = {1: 10.0, 2: 6.0, 4: 3.7, 8: 2.2, 16: 1.8, 32: 5.0}
+    job, stays = searched(cluster(32, **SEARCH), [1, 2, 4, 8, 16, 32], times)
+    assert (stays[:4], spot(job)) == ([1, 32, 8, 16], 16)
+    (told,) = story(job, "search_next")
+    assert "is next to the best size and untried, and a larger one has lost: try it" in told
+
+
+@pytest.mark.parametrize(("iteration_s", "size"), [(0.02, 16), (0.0002, 8)])
+def test_that_neighbour_is_tried_only_where_the_way_there_is_cheap(
+    cluster: MakeCluster, iteration_s: float, size: int
+) -> None:
+    """A resize takes 0.1 s."""
+    c = cluster(32, **SEARCH)
+    job = c.submit(1, 2, 4, 8, 16, 32)
+    shape = {1: 10.0, 2: 6.0, 4: 3.7, 8: 2.2, 16: 1.8, 32: 5.0}
+    run(c, job, {p: iteration_s * t for p, t in shape.items()}, 30)
+    assert bool(story(job, "search_next")) == (size == 16)
+
+
+@pytest.mark.parametrize(("slower", "learnt"), [(1.0, "less"), (1.5, "more")])
+def test_how_slow_first_iterations_of_a_stay_are_is_learnt(
+    cluster: MakeCluster, slower: float, learnt: str
+) -> None:
+    c = cluster(8, **SEARCH)
+    job, before = c.submit(1, 2, 4, 8), 0
+    times = {1: 1.0, 2: 0.6, 4: 0.5, 8: 0.55}
+    for _ in range(60):
+        first = job.size != before
+        before = job.size
+        c.point(job, times[job.size] * (slower if first else 1.0))
+    track = job.performance.searched
+    assert track.stays
+    error = first_error(track.excess, track.stays, noise=0.0)
+    assert (error > FIRST_ERROR) == (learnt == "more")
+
+
+def test_one_first_iteration_teaches_little_and_none_at_all_leaves_the_usual_error() -> None:
+    one, options = configuration(1), SpotOptions()
+    assert first_error(0.0, 0, 0.02) == pytest.approx(FIRST_ERROR)
+    assert first_error(0.0, 10**6, 0.02) == FIRST_LEAST
+    track = Tracking()
+    for time_s, counted in ((9.0, False), (1.0, True), (1.0, True)):  # nine times as slow
+        track.record(one, time_s, 1, counted, options.window)
+    assert (track.stays, track.excess) == (1, FIRST_MOST**2)
+    assert FIRST_ERROR < first_error(track.excess, 1, 0.02) < FIRST_MOST
 
 
 def test_idle_processors_alone_bound_it_and_more_are_used_when_they_come(
