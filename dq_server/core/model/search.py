@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from math import erf, exp, log, log2, sqrt
 from statistics import median
 
-from dq_server.core.model.speedup import Time, expected
+from dq_server.core.model.speedup import Time
 
 USUAL_NOISE, NOISE_WEIGHT = 0.08, 4.0  # of one iteration; iterations that this prior counts for
 FIRST_ERROR = 0.25  # of an iteration right after a start or a resize, which may be slow ...
@@ -142,7 +142,3 @@ def probe(size: int, time: Time, best: int, best_s: float, away: bool, terms: Te
 def _below(x: float) -> float:
     """The normal distribution function."""
     return 0.5 * (1 + erf(x / sqrt(2)))
-
-
-__all__ = ["Probe", "Terms", "Time", "best_of", "expected", "noise_of", "priced", "probe", "score",
-           "time_of", "z_of"]  # fmt: skip
