@@ -31,6 +31,8 @@ from dq_server.core.policies.sets import named_settings
 TABLE_OF_ITS_OWN = ("dfs", "environment", "nodes", "pool", "quotas", "watch")
 HINTS = get_type_hints(SchedulerConfig)
 FIELDS = HINTS.keys() - {"options"}
+# Values of older versions that stand in files and journals, and what has replaced them.
+REPLACED = {("sweet_spot", "tracked"): "search"}
 
 
 def configured(base: SchedulerConfig | None = None, **settings: Any) -> SchedulerConfig:
@@ -48,7 +50,7 @@ def from_settings(
     tables: dict[str, dict[str, Any]] = {name: dict(t) for name, t in base.options.items()}
     for name, value in settings.items():
         if name in FIELDS:
-            values[name] = value
+            values[name] = REPLACED.get((name, value), value) if type(value) is str else value
         elif name == "options":
             for table, given in value.items():
                 tables.setdefault(table, {}).update(given)
@@ -153,8 +155,9 @@ def from_recorded(config: Mapping[str, Any]) -> SchedulerConfig:
     Before 0.2.0 every option was a field of its own. What is not known any more is left out: the
     recorded actions tell whether it mattered.
     """
-    return from_settings({k: v for k, v in config.items() if k in {*FIELDS, *SHORT, *TABLES} or
-                          k == "options"})  # fmt: skip
+    known = {*FIELDS, *SHORT, *TABLES, "options"}
+    settings = {name: value for name, value in config.items() if name in known}
+    return from_settings(settings)
 
 
 def named_config(name: str, base: SchedulerConfig | None = None) -> SchedulerConfig:

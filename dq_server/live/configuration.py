@@ -11,6 +11,7 @@ One table is not the scheduler's:
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from dq_client.base.text_files import toml_of
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import ConfigError
 from dq_server.core.model.launching import Launching
-from dq_server.core.settings import from_tables
+from dq_server.core.settings import REPLACED, from_tables
 
 # The default first.
 LAUNCH = {"launcher": ("dq", "mpiexec"), "growth": ("join", "spawn", "restart")}
@@ -35,7 +36,7 @@ LAUNCHING = {
 
 # What a server sets unless the file says otherwise. The core's own defaults stay as they were: a
 # recorded configuration holds what differs from them, and old journals must mean what they meant.
-USUAL: dict[str, Any] = {"farewells": True, "sweet_spot": "tracked"}
+USUAL: dict[str, Any] = {"farewells": True, "sweet_spot": "search"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,9 @@ def read_config(
         if required:
             raise UsageError(f"{path}: no such configuration file")
         return parse_config({}, str(path), launcher, engine)
-    return parse_config(toml_of(path), str(path), launcher, engine)
+    data = toml_of(path)
+    _note_replaced(data, str(path))
+    return parse_config(data, str(path), launcher, engine)
 
 
 def parse_config(
@@ -89,6 +92,15 @@ def parse_config(
         except ConfigError as e:
             raise UsageError(f"{engine.where}: {e}") from e
     return replace(config, launching=LAUNCHING[launch["launcher"], launch["growth"]])
+
+
+def _note_replaced(data: dict[str, Any], where: str) -> None:
+    """Print a note for each value of an older version that is read as another one."""
+    given = data.get("scheduler", {})
+    for (name, value), now in REPLACED.items():
+        if isinstance(given, dict) and given.get(name) == value:
+            words = f'{where}: [scheduler] {name} = "{value}" is read as "{now}", which replaced it'
+            print(f"dq server: {words}", file=sys.stderr)  # noqa: T201
 
 
 def launching_words(launching: Launching) -> dict[str, str]:

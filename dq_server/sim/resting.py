@@ -40,7 +40,7 @@ def may_rest(workload: Workload, scheduler: Scheduler) -> bool:
         and not workload.enforce_estimates
         and type(scheduler.state.processors) is AnonymousProcessors
         and type(scheduler.policies.order) is FcfsOrder
-        and not scheduler.config.tracks_spots
+        and not scheduler.config.searches
         and not scheduler.config.of(QuotaOptions).limited
         and scheduler.policies.resize.patient
         and scheduler.policies.shrink is None

@@ -92,6 +92,12 @@ PLOT_FORMATS = (".png", ".svg", ".pdf")
     help=f"How profiles known in advance are placed: {', '.join(FIT_RULES)}.  [default: 2X+c]",
 )
 @click.option(
+    "--sweet-spot",
+    type=click.Choice(["thesis", "search"]),
+    help="How ReSHAPE's jobs find their sweet spots, as sweet_spot in [scheduler].  [default:"
+    " thesis]",
+)
+@click.option(
     "--pool",
     "pool_words",
     metavar="WORDS",
@@ -128,6 +134,7 @@ def run(
     iterations: int | None,
     transform: tuple[str, ...],
     fit: str | None,
+    sweet_spot: str | None,
     pool_words: str | None,
     enforce_estimates: bool,
     dependencies: bool,
@@ -142,7 +149,7 @@ def run(
     """
     how = _malleability(malleable, scalability, overhead, iterations, transform)
     try:
-        configs = _configs(policies, config_file, fit)
+        configs = _configs(policies, config_file, {"fit": fit, "sweet_spot": sweet_spot})
         _check_outputs(workload, csv, plot)
         nodes = _processors(workload) if nodes is None else nodes
         jobs = _read(workload, nodes, how, seed, enforce_estimates, dependencies)
@@ -198,16 +205,15 @@ def _processors(workload: Path) -> int:
 
 
 def _configs(
-    policies: tuple[str, ...], config_file: Path | None, fit: str | None
+    policies: tuple[str, ...], config_file: Path | None, settings: dict[str, str | None]
 ) -> dict[str, SchedulerConfig]:
-    """What to simulate under, by the name it has in the results."""
+    """What to simulate under, by the name it has in the results; `settings`: those given."""
     if len(set(policies)) < len(policies):
         raise InputError("a policy is named twice")
     if not policies and config_file is None:
         raise InputError("Missing option '--policy': give one, or --config FILE")
     usual = configured() if config_file is None else _read_config(config_file)
-    if fit is not None:
-        usual = configured(usual, fit=fit)
+    usual = configured(usual, **{k: v for k, v in settings.items() if v is not None})
     if any(":" in policy for policy in policies) and "" not in sys.path:
         sys.path.append("")  # a policy of one's own may lie in the current folder
     configs = {policy: named_config(policy, usual) for policy in policies}

@@ -50,7 +50,7 @@ SUBJECTS = {
         )
     },
     "tests/sim/test_klein_perez.py": {"experiments.klein_perez"},
-    "tests/sim/test_tracked_spots.py": {"experiments.tracked_spots"},
+    "tests/sim/test_spots.py": {"benchmarks.spots", "experiments.changing_spots"},
     "tests/sim/test_twin_model.py": {"experiments.twin"},
 }  # fmt: skip
 # Files that are doors: they may also import these (and say why).

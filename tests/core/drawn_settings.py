@@ -24,7 +24,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "keep_ended": (0, 2, 5),
     "keep_decisions": (0, 5),
     "walltime_warning_s": (0.0, 20.0),
-    "sweet_spot": ("tracked",),
+    "sweet_spot": ("search",),
     "moldable": (True,),
     "reservation_depth": (1, 2),
     "drain_priority": (5,),

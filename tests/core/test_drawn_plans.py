@@ -83,7 +83,7 @@ POLICIES: tuple[dict[str, Any], ...] = (
     {"start": "conservative", "resize": "none", "order": "priority"},
     {"start": "reservations", "resize": "none", "reservation_depth": 2, "order": "fairshare"},
     {"start": "easy", "resize": "reshape"},
-    {"start": "easy", "resize": "reshape", "sweet_spot": "tracked", "samples": 1},
+    {"start": "easy", "resize": "reshape", "sweet_spot": "search", "samples": 1},
     {"start": "fcfs", "resize": "reshape-model"},
     {"start": "easy", "resize": "handoff", "moldable": True},
     {"start": "easy", "resize": "spare", "mebf_partial": False, "mebf_also": "expand"},

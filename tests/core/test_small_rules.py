@@ -31,12 +31,12 @@ from dq_server.core.model.pool import (
 from dq_server.core.model.quotas import Limits, QuotaOptions
 from dq_server.core.model.ran_on import RanOn, ran_on
 from dq_server.core.model.records import Records
+from dq_server.core.model.search import time_of
 from dq_server.core.model.sizes import Configuration, configuration
 from dq_server.core.model.stepfunction import StepFunction
 from dq_server.core.model.tracking import Tracking
 from dq_server.core.model.usage import fairshare_factors
 from dq_server.core.model.watch import OPENS_WITHIN_S, check_reachable
-from dq_server.core.policies import tracked_spot
 from dq_server.core.policies.order_priority import PriorityConfig, PriorityOrder
 from dq_server.core.policies.resize_reshape import _undo_open
 from dq_server.core.settings import configured, from_tables
@@ -127,8 +127,7 @@ def test_delays_of_one_job_add_up() -> None:
 
 
 def test_more_samples_leave_less_doubt() -> None:
-    track = Tracking(reference=[1.0, 1.1, 0.9, 1.05, 0.95])
-    errors = [tracked_spot._error(track, samples) for samples in (1, 4, 16)]
+    errors = [time_of([1.0, 1.1, 0.9, 1.05] * count, 0.1).error for count in (1, 4, 16)]
     assert errors == sorted(errors, reverse=True)
     assert len(set(errors)) == 3
 
@@ -162,12 +161,12 @@ def test_who_starts_again_has_proven_nothing() -> None:
 
 
 def test_turns_that_a_remap_point_stands_for_are_counted(cluster: MakeCluster) -> None:
-    c = cluster(1, sweet_spot="tracked")
+    c = cluster(1, sweet_spot="search")
     job = c.submit(1, 2, start=1)
     for number in (1, 2):
         c.do(ev.RemapPoint(job.id, job.instance, number, 1, 0, 0.5, iterations=7))
     assert job.stays[-1].iterations == 14
-    assert job.performance.tracking.run_s == 14 * 0.5
+    assert job.performance.searched.run_s == 14 * 0.5
 
 
 def test_the_rank_that_left_first_is_told_of() -> None:
@@ -326,10 +325,11 @@ def test_what_a_job_holds_that_is_being_ended_is_on_its_way(cluster: MakeCluster
 
 
 def test_times_of_another_size_are_no_times_of_this_one() -> None:
-    tracking = Tracking()
+    tracking = Tracking(home=ONE)
     for at, time_s in ((ONE, 1.0), (ONE, 2.0), (configuration(2), 3.0)):
         tracking.record(at, time_s, 1, counted=True, window=4)
-    assert (tracking.home, tracking.recent, tracking.reference) == (configuration(2), [3.0], [3.0])
+    assert (tracking.recent, tracking.reference) == ([1.0, 2.0], [1.0, 2.0])
+    assert tracking.samples[configuration(2)] == [3.0]
 
 
 def test_who_all_have_no_share_all_come_last() -> None:

@@ -61,7 +61,7 @@ OTHER_POLICIES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "conservative+fairshare": ((48, 84, 114, 119, 142, 277, 285), {}),
     "reshape-model": ((33, 294), {"grids": "spot", "history": "always"}),
     "easy+dfs+reshape": ((), {}),
-    "reshape": ((), {"sweet_spot": "tracked"}),
+    "reshape": ((), {"sweet_spot": "search"}),
     "reservations+priority+dfs+reshape": ((), {"moldable": True}),
     "mebf-shrink+": ((), {}),
     "easy+never": ((), {"dependency_failed": "hold"}),

@@ -3,34 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from dq_client.base.errors import UsageError
+from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.ends import NodeOptions
 from dq_server.core.model.launching import Launching
 from dq_server.core.model.pool import PoolOptions
 from dq_server.core.model.tracking import SpotOptions
 from dq_server.core.policies.sets import SETS
-from dq_server.core.settings import named_config
-from dq_server.live.configuration import EngineSettings, parse_config
+from dq_server.core.settings import from_recorded, named_config
+from dq_server.live.configuration import EngineSettings, parse_config, read_config
 
 
 @pytest.mark.parametrize("name", SETS)
 def test_every_policy_of_the_simulator_can_be_named(name: str) -> None:
     found = parse_config({"scheduler": {"policy": name}}, "x.toml")
     named = named_config(name)
-    assert found == replace(named, farewells=True, sweet_spot="tracked", launching=Launching.JOIN)
+    assert found == replace(named, farewells=True, sweet_spot="search", launching=Launching.JOIN)
 
 
 def test_a_server_tracks_sweet_spots_unless_the_file_says_otherwise() -> None:
-    assert parse_config({}, "x").tracks_spots
+    assert parse_config({}, "x").searches
     found = parse_config({"scheduler": {"spot": {"retry": 50, "growth": 1.5}}}, "x")
-    assert found.tracks_spots
+    assert found.searches
     assert found.of(SpotOptions) == SpotOptions(50, 1.5)
-    assert not parse_config({"scheduler": {"sweet_spot": "thesis"}}, "x").tracks_spots
+    assert not parse_config({"scheduler": {"sweet_spot": "thesis"}}, "x").searches
     for given, says in (
-        ({"sweet_spot": "found"}, 'sweet_spot = \'found\': "thesis" or "tracked"'),
+        ({"sweet_spot": "found"}, 'sweet_spot = \'found\': "thesis" or "search"'),
         ({"spot": {"retry": 0}}, "at least one iteration"),
         ({"spot": {"growth": 0.5}}, "1 or more"),
         ({"spot": {"share": 1.0}}, "between 0 and 1"),
@@ -141,3 +143,23 @@ def test_nonsense_about_the_launcher_is_refused(launch: object, text: str) -> No
 def test_an_unknown_launcher_on_the_command_line_is_refused() -> None:
     with pytest.raises(UsageError, match=r"^--launcher srun: 'srun' is none of dq, mpiexec$"):
         parse_config({}, "x.toml", "srun")
+
+
+def test_a_journal_of_an_older_version_still_opens() -> None:
+    """Its rule "tracked" was replaced by "search"."""
+    assert from_recorded({"sweet_spot": "tracked", "samples": 4}) == SchedulerConfig(
+        sweet_spot="search", samples=4
+    )
+    assert from_recorded({}).sweet_spot == "thesis"
+
+
+def test_a_replaced_rule_in_a_file_is_read_with_one_note(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text('[scheduler]\nsweet_spot = "tracked"\n')
+    assert read_config(path, True).searches
+    assert capsys.readouterr().err == (
+        f'dq server: {path}: [scheduler] sweet_spot = "tracked" is read as "search", which replaced'
+        " it\n"
+    )

@@ -66,7 +66,7 @@ def test_the_demo_finds_a_sweet_spot_and_keeps_its_contract(place: Path, tmp_pat
     job = found["job"]
     assert job["state"] == "done"
     sizes = job["sizes"]
-    assert [s["processors"] for s in sizes][:2] == [1, 2]
+    assert sizes[0]["processors"] == 1 < max(s["processors"] for s in sizes)
     for size in sizes:
         assert size["grid"][0] * size["grid"][1] == size["processors"]
         assert size["decision"] in ("expand", "shrink", "continue")

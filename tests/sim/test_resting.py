@@ -86,7 +86,7 @@ def test_the_schedule_is_that_of_all_remap_points(name: str, config: SchedulerCo
         named_config("reshape-model"),
         named_config("mebf-spare"),
         configured(named_config("easy+reshape"), order="priority"),
-        configured(named_config("easy+reshape"), sweet_spot="tracked"),
+        configured(named_config("easy+reshape"), sweet_spot="search"),
     ],
     ids=["another policy", "one that calls", "order changes with time", "verdicts age"],
 )

@@ -116,7 +116,7 @@ class Nodes(Feature):
         """Its ranks are started before it is carried out; it is about to leave its size."""
         node_of = turn.state.processors.node_of
         note_nodes(turn.state, job, job.reserved)
-        if turn.config.tracks_spots and node_of:
+        if turn.config.searches and node_of:
             nodes = list(dict.fromkeys(node_of[p] for p in job.allocation))
             LeftSizes.of(job).sizes[job.size] = Left(turn.now, nodes)
 

@@ -211,7 +211,7 @@ def _record(turn: Turn, job: Job, time_s: float, *, points: int = 1, iterations:
     assert configuration is not None
     time_s = max(time_s, TIME_S_MIN)
     stay = job.stays[-1] if job.stays else None
-    spot = _tracked(turn)
+    spot = _searched(turn)
     for _ in range(points):
         data.record(
             configuration,
@@ -232,10 +232,10 @@ def _record(turn: Turn, job: Job, time_s: float, *, points: int = 1, iterations:
     turn.state.touch(job)
 
 
-def _tracked(turn: Turn) -> SpotOptions | None:
-    """How sweet spots are tracked; None if they are not, or the policy knows of none."""
-    tracked = turn.config.tracks_spots and turn.policies.resize.finds_spots
-    return turn.config.of(SpotOptions) if tracked else None
+def _searched(turn: Turn) -> SpotOptions | None:
+    """How sweet spots are kept true; None if they are not, or the policy finds none."""
+    searched = turn.config.searches and turn.policies.resize.finds_spots
+    return turn.config.of(SpotOptions) if searched else None
 
 
 def _wanted(job: Job, event: ev.ResizeRequested) -> Configuration:
@@ -307,9 +307,9 @@ def _learn(turn: Turn, job: Job, verdict: Verdict) -> None:
     data = job.performance
     if verdict.sweet_spot is not None:
         data.sweet_spot, data.worse = verdict.sweet_spot, verdict.worse
-    spot = _tracked(turn)
-    if spot is not None and (verdict.finding or verdict.sweet_spot) and job.configuration:
-        data.learn(verdict.finding, job.configuration, verdict.target, spot)
+    spot = _searched(turn)
+    if spot is not None and verdict.finding is not None and job.configuration:
+        data.learn(verdict.finding, job.configuration, spot)
     if verdict.judged:
         data.judged = True
     if verdict.kept is not None:

@@ -2,7 +2,7 @@
 
 What it is for: a job that left a size because something slowed it there sees nothing of it when
 that has gone; its own times, on the size that it has now, stay as they are. The load of the nodes
-where it was tells (policies/tracked_spot.py).
+where it was tells (policies/spot_search.py).
 """
 
 from __future__ import annotations

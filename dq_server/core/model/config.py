@@ -43,8 +43,9 @@ class SchedulerConfig:
     keep_ended         ended jobs remembered for queries
     keep_decisions     decisions remembered per job; 0: none
     walltime_warning_s  how long before the walltime ends the owner is warned
-    sweet_spot         "thesis": once found it is kept; "tracked": verdicts on sizes age
-                       (model/tracking.py), which is what a server sets
+    sweet_spot         "thesis": climb size by size, keep the first one found; "search": go where a
+                       fitted model expects to gain, verdicts on sizes age (model/search.py,
+                       tracking.py), which is what a server sets
     moldable           moldable and malleable jobs may start smaller than they asked for
     reservation_depth  jobs that get a reservation under start = "reservations"
     drain_priority     a waiting job of at least this priority is first and stops all other starts
@@ -79,9 +80,9 @@ class SchedulerConfig:
         object.__setattr__(self, "_made", {})
 
     @property
-    def tracks_spots(self) -> bool:
-        """Whether verdicts on sizes age."""
-        return self.sweet_spot == "tracked"
+    def searches(self) -> bool:
+        """Whether sweet spots are searched for with a model, and verdicts on sizes age."""
+        return self.sweet_spot == "search"
 
     def of(self, kind: type[_O]) -> _O:
         """The options of a feature or policy; ConfigError if their values make no sense."""
@@ -104,8 +105,8 @@ class SchedulerConfig:
             raise ConfigError("discard and settle count iterations: 0 or more")
         if not 0 <= self.threshold < 1:
             raise ConfigError(f"threshold = {self.threshold}: a relative gain from 0 to below 1")
-        if self.sweet_spot not in ("thesis", "tracked"):
-            raise ConfigError(f'sweet_spot = {self.sweet_spot!r}: "thesis" or "tracked"')
+        if self.sweet_spot not in ("thesis", "search"):
+            raise ConfigError(f'sweet_spot = {self.sweet_spot!r}: "thesis" or "search"')
         if self.keep_ended < 0:
             raise ConfigError(f"keep_ended = {self.keep_ended}: 0 or more jobs")
         if self.reservation_depth < 1:

@@ -16,7 +16,7 @@ from math import inf
 from statistics import median
 
 from dq_server.core.model.sizes import Configuration
-from dq_server.core.model.tracking import Finding, SpotOptions, Tracking
+from dq_server.core.model.tracking import Finding, Found, SpotOptions, Tracking
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class PerformanceData:
     kept: dict[int, Configuration] = field(default_factory=dict)
     # size -> the grid to use there, once all of several were tried (policies/grids.py)
     barred: list[Configuration] = field(default_factory=list)  # grids that could not be gone to
-    tracking: Tracking = field(default_factory=Tracking)  # under sweet_spot = "tracked"
+    searched: Tracking = field(default_factory=Tracking)  # under sweet_spot = "search"
 
     def record(
         self,
@@ -51,10 +51,14 @@ class PerformanceData:
         spot: SpotOptions | None = None,
         iterations: int = 1,
     ) -> None:
-        """Take in a remap point: `iterations` that ran at `at`. `spot`: verdicts age."""
+        """Take in a remap point: `iterations` that ran at `at`. `spot`: sizes are searched."""
         if spot is not None:
             counted = self.seen >= discard
-            self.tracking.record(at, iteration_time_s, iterations, counted, spot.window)
+            self.searched.record(at, iteration_time_s, iterations, counted, spot.window)
+            # Others go by it, who shrinks for whom: a rough figure is better than none.
+            times_s = self.searched.samples.get(at)
+            if times_s or at not in self.known:
+                self.known[at] = median(times_s or [iteration_time_s])
         if at not in self.order:
             self.order.append(at)
         self.seen += 1
@@ -64,17 +68,16 @@ class PerformanceData:
         # A sliding window keeps the belief fresh when an application changes its pace.
         if len(self.window) > max(samples, 8):
             self.window.pop(0)
-        if len(self.window) >= samples:
+        if spot is None and len(self.window) >= samples:
             self.known[at] = median(self.window[-max(samples, 1) :])
-            if spot is not None and at == self.tracking.home:
-                self.known[at] = median(self.tracking.recent)
 
     def moved(self, from_: Configuration, to: Configuration, redistribution_s: float) -> None:
         """A resize was committed: start measuring afresh."""
         self.window.clear()
         self.seen = 0
         self.redistribution[f"{from_}>{to}"] = redistribution_s
-        self.tracking.moved(to, redistribution_s)
+        if self.searched.run_s:  # sizes are searched
+            self.searched.moved(to, redistribution_s)
         if to not in self.order:
             self.order.append(to)
         if to.size == from_.size:  # another grid: the expansion that led here is still to be judged
@@ -107,40 +110,16 @@ class PerformanceData:
         self.seen = 0
         self.came_from = None
         self.judged = self.proven = False
-        self.tracking.leave()
+        self.searched.leave()
 
-    def learn(
-        self,
-        finding: Finding | None,
-        at: Configuration,
-        target: Configuration | None,
-        options: SpotOptions,
-    ) -> None:
-        """What a verdict at `at`, given under these options, has found of the job's sizes."""
-        track, spot = self.tracking, self.sweet_spot
-        if finding is None:  # the thesis's rule has found the sweet spot
-            if spot is not None and self.worse is not None and {spot, self.worse} <= {*self.known}:
-                times_s = self.known[spot], self.known[self.worse]
-                track.lost(self.worse.size, *times_s, options)
-        elif finding is Finding.CHANGED:
-            track.changed([c.size for c in self.known], options)
-        elif finding is Finding.BEGUN and target is not None:
-            track.begin(target, self.known.get(target, 0.0), options)
-        elif track.home is not None:
-            home, self.known[at] = track.home, median(self.window)
-            if track.free and track.old_s:
-                track.optimism = self.known[at] / track.old_s
-            if finding is Finding.LOST:
-                track.lost(at.size, self.known[home], self.known[at], options)
-                return
-            track.settle(at, self.window)
-            if finding is Finding.WON:
-                track.lost(home.size, self.known[at], self.known[home], options)
-                self.sweet_spot = at
-                if home.size > at.size:
-                    self.worse = home
-                elif self.worse is not None and self.worse.size <= at.size:
-                    self.worse = None
+    def learn(self, finding: Finding, at: Configuration, options: SpotOptions) -> None:
+        """What a remap point at `at` has shown of the job's sizes, under these options."""
+        self.searched.learn(finding, at, options)
+        if finding.what is not Found.SETTLED:
+            return
+        self.sweet_spot = spot = finding.spot
+        beyond = [c for c in self.known if spot is not None and c.size > spot.size]
+        self.worse = min(beyond, key=lambda c: c.size, default=None)
 
     def measured(self, samples: int) -> bool:
         """Whether the current stay has enough counted iterations."""

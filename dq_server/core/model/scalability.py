@@ -9,7 +9,7 @@ to seconds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log
 
@@ -86,7 +86,7 @@ class RunTime:
         for terms in ((1,), (0,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2)):
             if len(terms) > len(rows):
                 break
-            found = _least_squares([[row[k] for k in terms] for row in rows])
+            found = least_squares([[row[k] for k in terms] for row in rows], [1.0] * len(rows))
             if found is None or min(found) < 0:
                 continue
             chosen = dict(zip(terms, found, strict=True))
@@ -99,13 +99,18 @@ class RunTime:
         return cls(*best)
 
 
-def _least_squares(rows: list[list[float]]) -> list[float] | None:
-    """The x that brings rows @ x closest to 1, by the normal equations; None: not determined."""
+def least_squares(rows: Sequence[Sequence[float]], right: Sequence[float]) -> list[float] | None:
+    """The x that brings rows @ x closest to `right`, by the normal equations; None if none is."""
     n = len(rows[0])
     scale = [sum(row[k] ** 2 for row in rows) ** 0.5 for k in range(n)]
+    if not all(scale):
+        return None
     scaled = [[row[k] / scale[k] for k in range(n)] for row in rows]
     system = [
-        [*(sum(row[i] * row[k] for row in scaled) for k in range(n)), sum(row[i] for row in scaled)]
+        [
+            *(sum(row[i] * row[k] for row in scaled) for k in range(n)),
+            sum(row[i] * y for row, y in zip(scaled, right, strict=True)),
+        ]
         for i in range(n)
     ]
     for k in range(n):

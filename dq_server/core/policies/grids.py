@@ -12,6 +12,7 @@ processors, a regrid, which only moves data.
 * `tried = "each"`: at every size, before the expansion to it is judged, so that a size is judged by
   its best grid and a poor first grid does not end the chain early. `"spot"` tries them at the sweet
   spot (or the largest size) alone: fewer probes, but blind to such sizes.
+  With `sweet_spot = "search"` "each" is "spot": grids are tried last.
 * A grid that the job could not go to is not tried again.
 
 A job whose sizes have one grid each never comes further than the first line of each function.
@@ -138,8 +139,10 @@ def _choice(job: Job, current: Configuration, config: SchedulerConfig) -> KeptGr
 def _here(job: Job, current: Configuration, config: SchedulerConfig) -> bool:
     """Whether grids are tried at this size."""
     tried = config.of(GridOptions).tried
-    if tried != "spot":
-        return tried == "each"
+    if tried == "each" and not config.searches:
+        return True
+    if tried == "never":
+        return False
     spot, largest = job.performance.sweet_spot, job.spec.configurations[-1]
     return current.size in (largest.size, spot.size if spot else largest.size)
 

@@ -14,6 +14,8 @@ spot was found. Until then steps 4 and 5 are replaced:
 
 Of a size with several grids only the best counts; they are tried as under the chain (grids.py).
 
+With `sweet_spot = "search"` the rule is that of spot_search.py, which fits a model of its own.
+
 Every trial measures a new size, so it ends after at most as many as there are sizes. It loses to
 the chain where time is not a smooth function of the size: the fit then misses a size that is better
 than its neighbours, and where the sweet spot is near the start it tries a size beyond it.
@@ -56,7 +58,8 @@ class ModelResize(ReshapeResize):
         """See ResizePolicy."""
         data, current = job.performance, job.configuration
         assert current is not None, "only a running job has remap points"
-        if data.sweet_spot is not None or data.recalled or len({c.size for c in data.known}) < 2:
+        found = data.sweet_spot is not None or data.recalled
+        if found or config.searches or len({c.size for c in data.known}) < 2:
             return super().decide(state, job, config, now)
         head = state.head(now)
         if head is not None:

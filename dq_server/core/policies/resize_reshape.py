@@ -14,7 +14,7 @@ for the waiting job, so that no one shrinks in vain; a job waits for its samples
 5 but never before step 3; a gain must exceed `threshold`; a job that gave way settles before it
 expands again (hysteresis). Where a size has several grids, they are tried before step 4, which
 judges the best of them (grids.py). That takes nothing from anybody, so waiting jobs do not stop it.
-With `sweet_spot = "tracked"` verdicts age (tracked_spot.py); "thesis" keeps the first one.
+With `sweet_spot = "search"` steps 4 and 5 are those of spot_search.py.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.state import State
 from dq_server.core.planning import free
-from dq_server.core.policies import grids, tracked_spot
+from dq_server.core.policies import grids, spot_search
 from dq_server.core.policies.base import ResizePolicy, Verdict
 
 declare(
@@ -78,10 +78,11 @@ class ReshapeResize(ResizePolicy):
         head = state.head(now)
         if head is not None:
             verdict = make_room(state, job, current, head)
+            if verdict.target is None and config.searches:
+                verdict = spot_search.ended(job, current, head) or verdict
             return verdict if verdict.target else grids.beside(verdict, job, current, config)
-        tried = tracked_spot.of_trial(state, job, current, config, now)
-        if tried is not None:
-            return tried
+        if config.searches:
+            return spot_search.decide(state, job, current, config, now)
         if not job.performance.measured(config.samples):
             return measuring(job, config)
         trial = grids.trial(job, current, config)
@@ -90,7 +91,7 @@ class ReshapeResize(ResizePolicy):
         undo = _undo_expansion(job, grids.best(job, current, config), config)
         if undo is not None:
             return undo
-        back = grids.back(job, current, config) or tracked_spot.aged(job, current, config)
+        back = grids.back(job, current, config)
         if back is not None:
             return replace(back, judged=True)
         going_on = replace(_expand(state, job, current, config, now), judged=True)
@@ -232,8 +233,6 @@ def _probe(
     larger = next_larger(job)
     if larger is None:
         return Verdict(None, because("largest_size", size=current.size))
-    if not data.allows(larger) and config.tracks_spots:
-        return tracked_spot.at_spot(state, job, current, larger, idle, config)
     if not data.allows(larger):
         worse = data.worse or larger
         return Verdict(

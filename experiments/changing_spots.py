@@ -1,6 +1,6 @@
 """Sweet spots on noisy and on drifting curves: verdicts that age beside verdicts that stand.
 
-    python -m experiments.tracked_spots [--quick] [--curves 300] [--json] [--csv F] [--plot F]
+    python -m experiments.changing_spots [--quick] [--curves 300] [--json] [--csv F] [--plot F]
 
 Each job runs alone for 1,000 turns on sizes 2 to 32 of a curve a + b/p + c*p that is drawn by seed.
 Every turn has 5 % noise (lognormal); 1 in 50 is an outlier of 1.5 to 4 times its time; every 200th
@@ -14,9 +14,10 @@ begins a burst of 2 to 6 turns that take 1.3 to 2 times as long; the first turn 
     slow       communication grows linearly over 100 turns, to 2 to 6 times what it was
 
 Rules: `thesis` (1 sample, threshold 0), `kept` (3 samples, 5 %, verdicts stand: sweet_spot =
-"thesis"), `model` (reshape-model), and both with sweet_spot = "tracked". In these four nobody tells
-the scheduler of the disturber. In the last two (`told`) the agents of its nodes, of 8 processors
-each, do, three turns after it has come or gone: a processor at 0.3 of its speed has a load of 0.7.
+"thesis"), `model` (reshape-model), and `search` (sweet_spot = "search", a server's default). In
+these the scheduler is not told of the disturber. In the last one (`told`) the agents of its nodes,
+of 8 processors each, report it three turns after it has come or gone: a processor at 0.3 of its
+speed has a load of 0.7.
 
 Regret: what the job took longer than on the best size at each turn, in percent, over the whole run
 with the search and all resizes; `spot`: than on the sweet spot, which is the size where a walk over
@@ -72,10 +73,8 @@ RULES: Mapping[str, Mapping[str, Any]] = {
     "thesis": {"samples": 1, "discard": 0, "threshold": 0.0, "settle": 0},
     "kept": {},
     "model": {"resize": "reshape-model"},
-    "tracked": {"sweet_spot": "tracked"},
-    "model, tracked": {"resize": "reshape-model", "sweet_spot": "tracked"},
-    "tracked, told": {"sweet_spot": "tracked"},
-    "model, told": {"resize": "reshape-model", "sweet_spot": "tracked"},
+    "search": {"sweet_spot": "search"},
+    "search, told": {"sweet_spot": "search"},
 }
 HEARD_AFTER = 3  # turns: two measurements, two seconds apart
 ON_NODE = 8  # processors
@@ -199,7 +198,7 @@ def lived(life: Life, config: SchedulerConfig, *, told: bool) -> list[Turn]:
         for node, load in enumerate(life.loads.get(k - HEARD_AFTER, ()) if told else ()):
             if abs(load - load_of(scheduler.state, f"n{node}")) >= LEAST:
                 scheduler.handle(ev.BackgroundLoad((f"n{node}",), load), now)
-        track = job.performance.tracking
+        track = job.performance.searched
         home = track.home.size if track.trial == job.configuration and track.home else None
         true_s = life.true[k][job.size] * (life.slow_start[k] if fresh else 1.0)
         turns.append(Turn(job.size, true_s + extra_s, home))
@@ -337,7 +336,7 @@ def draw(path: str, results: Sequence[Ran]) -> None:
     for load, axes in zip(LOADS, panels, strict=True):
         for rule in RULES:
             own = sorted(r.later_pct for r in results if (r.load, r.rule) == (load, rule))
-            style = "-" if "tracked" in rule else "--"
+            style = "-" if "search" in rule else "--"
             axes.plot(own, [(k + 1) / len(own) for k in range(len(own))], style, label=rule)
         axes.axvline(5, color="grey", linewidth=0.8)
         axes.set_xscale("symlog", linthresh=10)
@@ -353,7 +352,7 @@ def draw(path: str, results: Sequence[Ran]) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run, print, write."""
-    parser = Parser(prog="experiments.tracked_spots", description=__doc__)
+    parser = Parser(prog="experiments.changing_spots", description=__doc__)
     add_options(parser, quick="20 curves of each kind")
     parser.add_argument("--curves", type=whole_number(1), default=300, help="of each kind")
     options = parser.parse_args(argv)

@@ -1,0 +1,276 @@
+"""Sweet spots found by jumps: the rule `sweet_spot = "search"` at a remap point.
+
+What is reckoned: model/search.py and speedup.py. What is remembered, and how verdicts age:
+model/tracking.py. In this order:
+
+1. A size that is probed is measured until it is clear whether it is the best one. One iteration is
+   enough for a size that is clearly worse or better; up to MOST are taken where noise demands it.
+   The first iteration after a resize (`discard`) counts only if it tells enough by itself.
+2. Then the size that is most worth a probe is next, directly, without a way home between. It loses
+   to none if no probe is worth its cost: the job goes to the best size measured, and settles.
+3. Settled, it looks whether its times have changed, whether the nearest sizes are due for a trial,
+   and now and then whether a probe pays after all. Several grids of this size are tried now.
+
+Probes of larger sizes use processors that are idle and that no other job is known to gain from.
+While a job waits nothing is tried, and a larger size that is being probed is left. Whoever lost a
+trial and cannot go home goes to the best size measured that can be had before anything else is
+tried: only sizes that can be had are compared.
+"""
+
+from __future__ import annotations
+
+from math import log, sqrt
+
+from dq_server.core.model import search
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.jobs import Job
+from dq_server.core.model.reasons import Figure, because, declare
+from dq_server.core.model.search import Probe, z_of
+from dq_server.core.model.sizes import Configuration
+from dq_server.core.model.state import State
+from dq_server.core.model.tracking import (
+    Finding,
+    Found,
+    SpotOptions,
+)
+from dq_server.core.policies import grids
+from dq_server.core.policies.base import Verdict
+from dq_server.core.policies.spot_kept import settled
+from dq_server.core.policies.spot_view import View, expand_point, idle_for, view_of
+
+declare(
+    search_probe="{time_s:.4g} s ± {error_pct:.1f} % per iteration on {size}; the model fitted to"
+    " {points} sizes expects {next_time_s:.4g} s ± {next_error_pct:.0f} % on {next_size}: try it,"
+    " that may gain {gain_s:.3g} s in {left:.0f} iterations and costs {cost_s:.3g} s",
+    search_next="{time_s:.4g} s ± {error_pct:.1f} % per iteration on {size}; {next_size}, where the"
+    " model fitted to {points} sizes expects {next_time_s:.4g} s ± {next_error_pct:.0f} %, is next"
+    " to the best size and untried, and a larger one has lost: try it, that costs {cost_s:.3g} s",
+    search_lost="{time_s:.4g} s ± {error_pct:.1f} % per iteration on {size}, where {expected_s:.4g}"
+    " s ± {expected_pct:.0f} % were expected; {next_size} takes {next_time_s:.4g} s"
+    " ± {next_error_pct:.1f} % and is better, the processors reckoned: go there",
+    search_measuring="measuring on {size}: {time_s:.4g} s ± {error_pct:.1f} % so far,"
+    " {expected_s:.4g} s ± {expected_pct:.0f} % were expected; {next_size} takes"
+    " {next_time_s:.4g} s ± {next_error_pct:.1f} %: another iteration is needed to tell them apart",
+    search_first="measuring on {size}: the first iteration after a resize may be slow",
+    spot_kept="the sweet spot is {size}: {time_s:.4g} s ± {error_pct:.1f} % per iteration measured,"
+    " {model_s:.4g} s by the model of {points} sizes; {why}",
+    spot_no_room="{size} is the best size that can be had: {time_s:.4g} s ± {error_pct:.1f} % per"
+    " iteration; {next_size}, where {next_time_s:.4g} s ± {next_error_pct:.0f} % are expected,"
+    " needs {more} more processors and {idle} can be had",
+    spot_away="the sweet spot is {next_size}: {next_time_s:.4g} s ± {next_error_pct:.1f} % per"
+    " iteration, {time_s:.4g} s ± {error_pct:.1f} % on {size}; it needs {more} more processors"
+    " and {idle} can be had",
+    probe_ended="job {head} waits: the probe of {size} ends, back to {next_size}",
+)
+
+MOST = 8  # iterations of one size, to compare it with another
+CLEAR_Z, CLEAR_FIRST_Z = 1.0, 1.5  # standard errors by which a size must be worse to be left
+SURPRISE_Z = 2.5  # a single time so much longer than expected may be an outlier
+PROMISING = 0.3  # of the time that is left: go on at once, though only a first time is known here
+
+
+def decide(
+    state: State, job: Job, current: Configuration, config: SchedulerConfig, now: float
+) -> Verdict:
+    """Nobody waits: what does the job do?"""
+    track = job.performance.searched
+    if job.spec.other_grids and current != job.on_best_grid(_first_grid(job, current)):
+        return _other_grid(job, current, config)
+    if track.trial is None and track.home == current and track.found:
+        verdict = settled(state, job, current, config, now)
+        if verdict is not None:
+            return verdict
+    if job.settle:
+        return Verdict(None, because("settling", left=job.settle))
+    point = expand_point(state, job, config)
+    other = None if point is None or point.job is job else point
+    if other is not None and track.trial is None:
+        figures = {"winner": other.job.id, "gain_pct": 100 * other.gain}
+        return Verdict(None, because("expand_point_elsewhere", **figures))
+    view = view_of(state, job, current, config, 0 if other else idle_for(state, job, now))
+    return _search(view)
+
+
+def ended(job: Job, current: Configuration, head: Job) -> Verdict | None:
+    """Somebody waits: a larger size that is only probed is left; None: the job is not on one."""
+    track = job.performance.searched
+    home = track.home
+    if track.trial != current or home is None or home.size >= current.size:
+        return None
+    figures = {"size": current.size, "next_size": home.size}
+    return Verdict(
+        home, because("probe_ended", head=head.id, **figures), finding=Finding(Found.HOME, home)
+    )
+
+
+# --- the search ----------------------------------------------------------------------------------
+
+
+def _search(view: View) -> Verdict:
+    """Steps 1 and 2 of the module's docstring."""
+    measuring = _measuring(view)
+    if measuring is not None:
+        return measuring
+    track, best, current = view.job.performance.searched, view.best, view.current
+    probes = view.probes()
+    pays = [probe for probe in probes if probe.net_s > 0]
+    here = [probe for probe in pays if probe.size <= view.reach and _affordable(view, probe)]
+    lost = current != best
+    home = view.by_size[best]
+    if here:
+        first = here[0]
+        if not _known_enough(view, first):
+            return Verdict(None, because("search_first", size=current))
+        reason = because(
+            "search_probe", **view.figures(first.size),
+            gain_s=first.gain_s, cost_s=first.cost_s, left=view.terms.left,
+        )  # fmt: skip
+        target = view.by_size[first.size]
+        finding = Finding(Found.PROBE, home, lost, target, first.time, free=not track.found)
+        return Verdict(target, reason, finding=finding)
+    beside = None if track.found else view.beside()
+    if beside is not None and (view.counted or lost):
+        target = view.by_size[beside.size]
+        reason = because("search_next", **view.figures(beside.size), cost_s=beside.cost_s)
+        return Verdict(
+            target, reason, finding=Finding(Found.PROBE, home, lost, target, beside.time)
+        )
+    if current != best and _pays_to_return(view):
+        figures = view.figures(best) | _expectation(view)
+        finding = Finding(Found.HOME, home, lost)
+        return Verdict(home, because("search_lost", **figures), finding=finding)
+    if not view.counted:
+        return Verdict(None, because("search_first", size=current))
+    return _settle(view, probes)
+
+
+def _measuring(view: View) -> Verdict | None:
+    """Whether another iteration is needed on this size."""
+    track, current, best = view.job.performance.searched, view.current, view.best
+    first = because("search_first", size=current)
+    if view.counted and not track.stay:  # it was here before, and has come back to measure
+        return Verdict(None, first)
+    if current != best:
+        z = z_of(current, best, view.times, view.terms.price)
+        if not view.counted:
+            here = {best: view.times[best], current: view.measured[current]}
+            z = min(z, z_of(current, best, here, view.terms.price))
+            return Verdict(None, first) if z < CLEAR_FIRST_Z else None
+        if view.counted < MOST and (z < CLEAR_Z or _surprising(view)):
+            figures = view.figures(best) | _expectation(view)
+            return Verdict(None, because("search_measuring", **figures))
+    return None
+
+
+def _surprising(view: View) -> bool:
+    """Whether one time alone, much longer than expected, makes the size lose."""
+    track = view.job.performance.searched
+    if view.counted != 1 or track.expected is None or track.trial is None:
+        return False
+    error = sqrt(track.expected.error**2 + view.measured[view.current].error ** 2)
+    off = log(view.measured[view.current].time_s / track.expected.time_s)
+    return off > SURPRISE_Z * error
+
+
+def _pays_to_return(view: View) -> bool:
+    """Whether the best size is better than the current one by more than the way there costs."""
+    here, there, terms = view.times[view.current], view.times[view.best], view.terms
+    pays_s: float = there.time_s * (view.best / view.current) ** terms.price
+    least_s = terms.move_s + search.MARGIN * terms.left * there.time_s
+    return (here.time_s - pays_s) * terms.left > least_s
+
+
+def _known_enough(view: View, target: Probe) -> bool:
+    """Whether the job may leave this size for a probe: it was measured, or lost, or the way is
+    long and clear."""
+    if view.counted or len(view.measured) == 1 or view.current != view.best:
+        return True
+    promising_s = PROMISING * view.terms.left * view.times[view.best].time_s
+    return target.net_s >= promising_s
+
+
+def _affordable(view: View, probe: Probe) -> bool:
+    """Whether trials may take so much; until the first spot is found what they promise counts."""
+    track = view.job.performance.searched
+    if not track.found or track.trial is not None:
+        return True
+    cost_s = search.ITERATIONS * probe.time.time_s + 2 * view.terms.move_s
+    return track.may_try(cost_s, view.config.of(SpotOptions))
+
+
+def _expectation(view: View) -> dict[str, Figure]:
+    """What was expected of the size that is being measured."""
+    found = view.job.performance.searched.expected or view.times[view.current]
+    return {"expected_s": found.time_s, "expected_pct": 100 * found.error}
+
+
+def _settle(view: View, probes: list[Probe]) -> Verdict:
+    """Nothing that can be had is worth a probe: the job stays on this size."""
+    current, home = view.current, view.by_size[view.current]
+    data = view.job.performance
+    known = data.known
+    out = [probe for probe in probes if probe.net_s > 0 and probe.size > view.reach]
+    figures = view.figures(current)
+    if out:
+        first = out[0]
+        more = first.size - current
+        reason = because(
+            "spot_no_room", **view.figures(first.size), more=more, idle=view.reach - current
+        )
+        spot = data.sweet_spot if data.sweet_spot in known else None
+        finding = Finding(Found.SETTLED, home, spot=spot, wants=first.size)
+        return Verdict(None, reason, finding=finding)
+    everywhere = search.best_of({p: view.times[p] for p in view.measured}, view.terms.price)
+    if everywhere > view.reach:  # it was measured, and cannot be had now
+        spot = view.by_size[everywhere]
+        there = view.figures(everywhere)
+        reason = because("spot_away", **there, more=everywhere - current, idle=view.reach - current)
+        finding = Finding(Found.SETTLED, home, spot=spot, wants=everywhere)
+        return Verdict(None, reason, finding=finding)
+    reason = because(
+        "spot_kept",
+        size=current,
+        time_s=figures["time_s"],
+        error_pct=figures["error_pct"],
+        points=figures["points"],
+        model_s=view.times[current].time_s,
+        why=_why_not(view, probes),
+    )
+    return Verdict(None, reason, finding=Finding(Found.SETTLED, home, spot=home))
+
+
+def _why_not(view: View, probes: list[Probe]) -> str:
+    """Why no other size is tried, in words."""
+    if not probes:
+        return "every other size was tried and has lost"
+    first = probes[0]
+    known = first.size in view.measured
+    takes = f"{first.size} {'took' if known else 'is expected to take'} {first.time.time_s:.4g} s"
+    if first.net_s > 0:
+        return (
+            f"{takes} ± {100 * first.time.error:.0f} %, and is tried when trials have taken less"
+            f" than {100 * view.config.of(SpotOptions).share:g} % of the run"
+        )
+    return (
+        f"{takes} ± {100 * first.time.error:.0f} %: trying it may gain {first.gain_s:.3g} s in"
+        f" {view.terms.left:.0f} iterations and costs {first.cost_s:.3g} s"
+    )
+
+
+# --- grids ---------------------------------------------------------------------------------------
+
+
+def _first_grid(job: Job, current: Configuration) -> Configuration:
+    return next((c for c in job.spec.configurations if c.size == current.size), current)
+
+
+def _other_grid(job: Job, current: Configuration, config: SchedulerConfig) -> Verdict:
+    """On a grid of the sweet spot that is being tried: measure it, then the next, or back."""
+    have = len(job.performance.window)
+    if have < config.samples:
+        return Verdict(None, because("measuring", size=job.size, have=have, want=config.samples))
+    verdict = grids.trial(job, current, config) or grids.back(job, current, config)
+    if verdict is not None:
+        return verdict
+    on = because("measuring", size=job.size, have=have, want=config.samples)
+    return grids.keeping(Verdict(None, on), job, current, config)
