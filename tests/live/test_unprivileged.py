@@ -58,7 +58,13 @@ while True:
     pass"
 until [ -e "$DQ_HOME/burning" ]; do sleep 0.1; done
 sleep 0.5
-kill -9 $(python -c "import json; print(json.load(open('$DQ_HOME/server.json'))['pid'])")
+kill -9 $(python -c "
+import json, pathlib
+from dq_client.base.home import Home
+from dq_client.node import supervision
+print(supervision.pid_of(Home(pathlib.Path('$DQ_HOME'))))  # it would start the server again
+print(json.load(open('$DQ_HOME/server.json'))['pid'])
+")
 """
 
 

@@ -147,7 +147,7 @@ def tags() -> set[str]:
 
 
 def leftovers() -> list[Leftover]:
-    """Contained clusters whose server does not run any more."""
+    """Contained clusters whose server does not run any more, and that nobody starts it for."""
     found = []
     for tag in sorted(tags()):
         owner = _owner(tag)
@@ -157,7 +157,8 @@ def leftovers() -> list[Leftover]:
         try:
             owner.server()
         except NoServer:
-            found.append(Leftover(tag, f"the server of {owner.root} does not run"))
+            if not supervision.restores_server(owner):
+                found.append(Leftover(tag, f"the server of {owner.root} does not run"))
     return found
 
 
