@@ -153,7 +153,8 @@ def test_the_end_of_the_keepers_ends_the_job(beside: Beside) -> None:
         os.kill(int((folder / "claim").read_text().split()[0]), signal.SIGKILL)
     view = beside.over(job)
     assert view["state"] == "failed"
-    assert "was killed" in view["reason"]
+    # Whichever is noticed first: the keepers' end, or that of the ranks which they leave.
+    assert any(w in view["reason"] for w in ("was killed", "has lost the job's processes"))
 
 
 def test_it_outlives_server_and_agents_and_is_resized_by_the_next(beside: Beside) -> None:

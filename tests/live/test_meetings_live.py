@@ -15,7 +15,7 @@ PROGRAM = Path(__file__).parents[2] / "benchmarks" / "_endless_app.py"
 
 def test_rank_0_leaves_once_it_has_met_more_than_most(live: Live, tmp_path: Path) -> None:
     config = tmp_path / "config.toml"
-    config.write_text("[scheduler.meetings]\nmost = 2\n")
+    config.write_text('[scheduler]\nresize = "none"\n[scheduler.meetings]\nmost = 2\n')
     live.up(2, "--config", config)
     stop = tmp_path / "stop"
     job = live.submit("-n", "1", "--sizes", "1,2", "--", "python", PROGRAM, stop)
