@@ -27,10 +27,10 @@ demo: $(VENV)/.runs
 	$(VENV)/bin/dq demo
 
 # every test but those of test-slurm; property tests draw as many examples as in CI. A test with a cluster
-# waits for most of its time, so there are four workers for each of two processors, and pure tests compute
+# waits for most of its time, so there are three workers for each of two processors, and pure tests compute
 # meanwhile (harness/spread.py). Tests that cannot be beside another (alone) come at the end
 CHOSEN = not slow and not slurm
-WORKERS ?= 8
+WORKERS ?= 6
 PYTEST = HYPOTHESIS_PROFILE=full $(VENV)/bin/pytest
 test: venv
 	$(PYTEST) -n $(WORKERS) --dist worksteal -m "not alone and $(CHOSEN)"

@@ -13,7 +13,7 @@ import resize_lib
 from mpi4py import MPI
 
 def pause():
-    time.sleep(0.01)  # else a job is over before it is resized
+    time.sleep(0.04)  # else a job is over before it is resized
 """
 
 SESSION = """\
