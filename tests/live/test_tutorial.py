@@ -47,7 +47,8 @@ def test_the_tutorial_runs_in_a_fresh_clone(fresh_copy: Path, tmp_path: Path) ->
     assert said[0][1] == "1" and int(said[1][1]) > 1, "it has grown"
     assert len({heat for heat, _ in said}) == 1, "the result is the same"
     grown = [json.loads((fresh_copy / f"job-{k}.json").read_text())["job"] for k in (1, 2, 3)]
-    assert [size["processors"] for size in grown[0]["sizes"]][:2] == [1, 2]
+    first, second, *_ = [size["processors"] for size in grown[0]["sizes"]]
+    assert first == 1 and second > 1
     assert grown[2]["state"] == "done"
     assert "shrink" in (fresh_copy / "why-2").read_text(), "it gave back what the third needed"
     assert (fresh_copy / "report.html").stat().st_size > 1000
