@@ -262,7 +262,7 @@ def test_the_policy_resizes_it_as_any_other(live: Live, tmp_path: Path) -> None:
     (folder / "over").touch()
     end = is_right(live, job, folder)
     assert [s["processors"] for s in end["sizes"]] == [1, 2]
-    assert "try 2" in end["sizes"][0]["reason"]
+    assert "on 2: try it" in end["sizes"][0]["reason"]
 
 
 def test_no_folder_of_an_earlier_job_is_taken_for_its_own(ordered: Live, tmp_path: Path) -> None:
