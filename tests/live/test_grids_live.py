@@ -16,7 +16,7 @@ def test_a_job_finds_the_grid_that_is_faster_and_its_product_is_right(
     live: Live, tmp_path: Path
 ) -> None:
     config = tmp_path / "config.toml"
-    # The thesis's rule goes through the grids of a size; a search leaves a size whose first is slow.
+    # The thesis's rule goes through the grids of a size; a search leaves it if the first is slow.
     config.write_text('[scheduler]\nsamples = 2\nsweet_spot = "thesis"\n')
     live.up(4, "--config", config)
     stop = tmp_path / "stop"
