@@ -47,7 +47,10 @@ def resized(lab: Lab) -> list[float]:
     for size in ROUNDS:
         began = time.monotonic()
         lab.ok("alpha", f"dq resize last {size}")
-        until(lambda: job(lab)["processors"] == size, "it is not resized")  # noqa: B023
+        until(
+            lambda: job(lab)["processors"] == size,  # noqa: B023
+            f"it is not resized: {lab.ok('alpha', 'dq why last')}",
+        )
         took.append(time.monotonic() - began)
     lab.ok("alpha", "touch ~/stop")
     until(lambda: job(lab)["state"] not in ("running", "starting"), "it does not end")
@@ -58,7 +61,9 @@ def resized(lab: Lab) -> list[float]:
 def test_a_machine_beside_the_cluster(make_lab: LabMaker) -> None:
     lab = make_lab("alpha", "beta", "gamma")
     lab.ok("alpha", f"cat > hosts.toml <<'X'\n{HOSTS}\nX")
-    lab.ok("alpha", "dq up --cluster hosts.toml --detach")
+    # Resized by hand alone.
+    lab.ok("alpha", "printf '[scheduler]\\nresize = \"none\"\\n' > manual.toml")
+    lab.ok("alpha", "dq up --cluster hosts.toml --config manual.toml --detach")
     quiet = resized(lab)
     words, env = lab.words("gamma", f"exec {PYTHON} {shlex.quote(str(PROGRAM))}", root=True)
     with Stranger(words, lambda: listening(lab), env) as stranger:
