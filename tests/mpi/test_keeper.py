@@ -174,7 +174,7 @@ def test_every_way_to_name_a_program(
     (tmp_path / "folder").mkdir()
     for path in ("this_module.py", "script.py", "folder/script.py"):
         (tmp_path / path).write_text(text)
-        (tmp_path / path).with_name("sidecars.py").write_text("x = 1\n")
+        (tmp_path / path).with_name("beside.py").write_text("x = 1\n")
     asked = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
     assert asked.returncode == 0, asked.stderr
     assert start("-n", "1", "--", sys.executable, *words).out == asked.stdout
