@@ -120,7 +120,7 @@ def test_a_lost_node_is_a_shrink(bench: Protected, first: bool, protect: m.Prote
     node = home if first else {"n01": "n02", "n02": "n01"}[home]
     bench.kill_node(node)
     view = bench.right_end(job)
-    assert view["processors"] == 2
+    assert view["processors"] in (1, 2), "smaller sizes are tried, too"
     assert f"node {node} was lost" in bench.story(job)
     assert "restart 1 of 3 from the copy of turn" in bench.story(job)
     until(lambda: bench.idle() == 2, "processors were lost")
