@@ -30,7 +30,7 @@ def role_of(
 ) -> Role:
     """Tell what a variable is.
 
-    changes: its versions in the loop. heads: those at the loop's head
+    changes: its versions in the loop. heads: those at the loop's head, or where functions begin
     matter: nodes that lead beyond the program's own variables
     """
     made = [node for each in changes for node in _made(each)]
@@ -43,6 +43,8 @@ def role_of(
         return Role.ELECTED if elects and not received else Role.NONE
     if not received and not by_place:
         return Role.NONE
+    if received and not heads:
+        return Role.STALE  # who reads it, and when, is not to be seen
     seldom = any(varies for _, varies in judged)
     seldom = seldom or any(_is_partial(each) for each in made)
     if seldom or _is_read_first(heads, set(changes), whole, matter):

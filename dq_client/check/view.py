@@ -95,7 +95,7 @@ class View:
         return Variable(
             line=self._line_of(nodes),
             accumulates=accumulates,
-            role=self._role(inside, heads or self._heads_in_calls(name), accumulates),
+            role=self._role(inside, heads or self._heads_in_calls(name), name, accumulates),
             used=self._is_used([*heads, *inside] or begun),
             set_up=frozenset() if kept else _words(self._sources_before(begun)),
             loop=frozenset() if kept else _words(self.sources_inside(inside)),
@@ -115,7 +115,7 @@ class View:
         return Variable(
             line=self._line_of(nodes),
             accumulates=accumulates,
-            role=self._role(inside, heads, accumulates),
+            role=self._role(inside, heads, ending, accumulates),
             used=self._is_used([*heads, *(inside or nodes), program.attribute(name)]),
             set_up=_words(self._sources_before(outside)),
             loop=_words(self.sources_inside(inside)),
@@ -283,10 +283,20 @@ class View:
             found += [loop.heads[slot] for loop in loops]
         return found
 
-    def _role(self, inside: list[Node], heads: list[Node], accumulates: bool) -> Role:
+    def _role(self, inside: list[Node], heads: list[Node], name: str, accumulates: bool) -> Role:
         program = self._program
-        matter = matters(program)
-        return role_of(inside, heads, program.whole(), matter, accumulates=accumulates)
+        begun = heads or self._at_begins(name)  # another file may have the loop
+        return role_of(inside, begun, program.whole(), matters(program), accumulates=accumulates)
+
+    def _at_begins(self, name: str) -> list[Node]:
+        """What a variable, or attributes of one name, are when functions begin."""
+        last = name if name.startswith(".") else f"^{self._scope}:{name}"
+        return [
+            node
+            for body in self._program.bodies.values()
+            for slot, node in body.roots.items()
+            if (slot.endswith(last) if last[0] == "." else slot == last)
+        ]
 
     def _before_loop(self, name: str, outside: list[Node]) -> list[Node]:
         """The versions that a variable may have when the loop is entered."""
@@ -318,13 +328,7 @@ class View:
         has_loops = any(loop.over_iterations for loop in program.loops)
         if has_loops and not name.startswith("."):
             return False
-        last = name if name.startswith(".") else f"^{self._scope}:{name}"
-        roots = {
-            node
-            for body in program.bodies.values()
-            for slot, node in body.roots.items()
-            if not has_loops and (slot.endswith(last) if last[0] == "." else slot == last)
-        }
+        roots = set(() if has_loops else self._at_begins(name))
         if name.startswith("."):
             roots.add(program.attribute(name[1:]))
         return lead_back(inside, roots, whole)

@@ -43,6 +43,8 @@ class Entry:
         self.values.clear()
         left = BYTES_MAX
         for path, place in places.items():
+            if path[1] == CONTENTS and place.kind is not ARRAY:
+                continue  # to read lists and tensors costs as much as they have
             with suppress(Exception):  # any class may raise anything: then it is not kept
                 left -= self._take(path, place.get(), place, left)
 
@@ -63,10 +65,9 @@ class Entry:
         if type(value) in digests.ATOMS:
             self.values[path] = value
         elif isinstance(value, np.ndarray) and value.nbytes <= min(ARRAY_BYTES_MAX, left):
-            whole = place.step == CONTENTS
-            if not whole:  # which array it is; what that has is a place of its own
+            if place.step != CONTENTS:  # which array it is; what that has is a place of its own
                 self.values[path] = value
-            elif place.kind is ARRAY and not value.dtype.hasobject:
+            elif not value.dtype.hasobject:
                 self.values[path] = value.copy()
                 return value.nbytes
         return 0

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from dq_client.check.facts import facts_of
 from dq_client.check.roles import Role
 from tests.client.test_check_facts import ask, program
 
@@ -65,3 +66,21 @@ def test_a_buffer_used_after_the_loop_is_as_the_last_iteration_has_left_it() -> 
     body = f"comm.Recv(g, {LEFT})\n{USE}"
     source = program(f"from mpi4py import MPI\n{GHOST}", body, "np.save('g', g)")
     assert ask(source, "g").role is Role.AGAIN
+
+
+SOLVER = f"""
+from mpi4py import MPI
+class Solver:
+    def __init__(self, comm, x):
+        self.comm, self.x, self.ghost = comm, x, np.zeros(1)
+    def exchange(self, comm):
+        comm.Recv(self.ghost, {LEFT})
+    def step(self):
+        self.x.local[:] += self.ghost
+"""
+
+
+def test_ghosts_of_a_file_without_the_loop_may_be_read_at_any_time() -> None:
+    assert facts_of(f"import numpy as np{SOLVER}", "p.py").attribute("ghost").role is Role.STALE
+    inside = program(SOLVER + "s = Solver(comm, x)", "s.exchange(comm)\ns.step()")
+    assert ask(inside, ".ghost").role is Role.AGAIN
