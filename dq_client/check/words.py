@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-# What a value may come from, as bits. The last four are reported as "clock".
+# What a value may come from, as bits. TIME, RANDOM and PROCESS are reported as "clock".
 RANK, SIZE, PART, TIME, RANDOM, EMPTY, PROCESS = (1 << k for k in range(7))
-CLOCK = TIME | RANDOM | EMPTY | PROCESS
+CLOCK = TIME | RANDOM | PROCESS
 
 # Kinds of values.
 SESSION, COMM, GRID, OBJECT, VALUE, LOCAL, RNG, FILE, SHOW, PLAIN, GENERATOR, METHOD = (

@@ -119,7 +119,7 @@ def _unchanged(seen: Seen, facts: Variable) -> tuple[Fate, str]:
         return Fate.REFUSE, _DERIVED
     if seen.here == seen.now:
         return Fate.KEEP, ""
-    if sources & LOCAL or seen.opaque:
+    if sources & (LOCAL | {"empty"}) or seen.opaque:
         return Fate.KEEP, ""
     return Fate.REFUSE, _DIFFERS
 
@@ -134,12 +134,16 @@ def _changed(seen: Seen, facts: Variable) -> tuple[Fate, str]:
     if seen.coincides and (why := counted(facts)):
         return Fate.REFUSE, why
     sources = facts.set_up
+    between = seen.start == seen.before and sources & LOCAL and _adds(facts)
+    if between and seen.alone and facts.used:
+        return Fate.REFUSE, _UNCLEAR
     if seen.start != seen.before:
         if "size" in sources and facts.used:
             return Fate.REFUSE, _DERIVED
         if not facts.used or sources & LOCAL:
             return Fate.KEEP, ""
-        return Fate.REFUSE, _DIFFERS
+        if "empty" not in sources:  # np.empty: any rank has anything, until the loop fills it
+            return Fate.REFUSE, _DIFFERS
     if seen.before is None and seen.here is not None and seen.here != seen.now:
         # Bound between the first loop and this one, by every rank for itself.
         if "size" in sources and facts.used:
@@ -164,7 +168,7 @@ def restart(seen: Seen, facts: Variable, *, same_size: bool) -> tuple[Fate, str]
     if facts.rebuilt or not seen.equal or seen.here == seen.now:
         return Fate.KEEP, ""
     if seen.before == seen.now:
-        again = seen.opaque or not facts.used or facts.set_up & (LOCAL | {"size"})
+        again = seen.opaque or not facts.used or facts.set_up & (LOCAL | {"size", "empty"})
         return (Fate.KEEP, "") if again else (Fate.REFUSE, _NOT_AGAIN)
     if not same_size:
         between = seen.before is None and seen.here is not None and not facts.changed_line
