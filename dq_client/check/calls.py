@@ -315,7 +315,7 @@ class Calls(Flow):
         self.sink([n for v in given.values if v is not only_received for n in v.nodes])
         self.sink(given.rest)
         self.program.communication.append((self.scope.number, line))
-        source = 0 if low in w.EQUAL else w.RANK | w.SIZE if low in w.DIVIDED else w.RANK
+        source = 0 if low in w.EQUAL else w.RANK | w.DIVIDED.get(low, 0)
         received, result = Node(source=source), Node(source=source)
         received.received = result.received = from_one
         if buffer is not None:
@@ -325,7 +325,8 @@ class Calls(Flow):
                 self.control.branches = [Node(given.numbers(buffer))]
             self.change(buffer, received, line)
             self.control = control
-        return Value([result])
+        result.gathered = name in ("allgather", "iallgather")
+        return Value([result], passed=result.gathered)
 
     def _of_object(self, name: str, base: Value, given: Given) -> Value:
         self.sink(given.nodes)

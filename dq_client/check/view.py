@@ -10,7 +10,7 @@ from dq_client.check import words as w
 from dq_client.check.graph import DEPTH_MAX, Call, Node, is_made_of, lead_back, reached, sources
 from dq_client.check.liveness import header_end
 from dq_client.check.program import Loop, Program
-from dq_client.check.roles import Role, role_of
+from dq_client.check.roles import Role, is_past, role_of
 from dq_client.check.scopes import rebuilds, statements_of
 
 SET_UP_METHODS = {"__init__", "__new__", "__post_init__", "__set_name__", "__init_subclass__"}
@@ -90,7 +90,8 @@ class View:
         program, number = self._program, self._scope
         nodes = program.names.get((number, name), [])
         inside = [n for n in nodes if self.has(n.scope, n.file_line)]
-        begun = self._before_loop(name, [n for n in nodes if not self._inside_only(n)])
+        earlier = [n for n in nodes if not self._inside_only(n) and not self._is_after(n)]
+        begun = self._before_loop(name, earlier)
         heads = [h for loop in self._loops for h in self._heads(loop, name)]
         kept = (number, name) in program.kept
         accumulates = self._accumulates(heads, inside, name)
@@ -299,9 +300,13 @@ class View:
         return found
 
     def _role(self, inside: list[Node], heads: list[Node], name: str, accumulates: bool) -> Role:
-        program = self._program
+        program, whole = self._program, self._program.whole()
         begun = heads or self._at_begins(name)  # another file may have the loop
-        return role_of(inside, begun, program.whole(), matters(program), accumulates=accumulates)
+        role = role_of(inside, begun, whole, matters(program), accumulates=accumulates)
+        if role is not Role.NONE or accumulates or not heads:
+            return role
+        past = is_past(inside, heads, program, self.sources_inside(inside))
+        return Role.PAST if past else role
 
     def _at_begins(self, name: str, scopes: set[int] | None = None) -> list[Node]:
         """What a variable, or attributes of one name, are when functions, or these, begin."""

@@ -84,6 +84,13 @@ _ELECTED = (
 )
 
 
+_PAST = (
+    "is made of the rank's part of the data in one iteration and used in the next, where a resize"
+    " has given the rank another part: compute it in the iteration that uses it, or declare it"
+    " (rs.array)"
+)
+
+
 def by_place(facts: Variable) -> Role:
     """How ranks change a variable by their place among the others, if that matters."""
     return facts.role if facts.used and not facts.rebuilt else Role.NONE
@@ -94,6 +101,8 @@ def misplaced(facts: Variable, *, equal: bool) -> str:
     role = by_place(facts)
     if role is Role.STALE:
         return _STALE
+    if role is Role.PAST:
+        return _PAST
     return _ELECTED if role is Role.ELECTED and not equal else ""
 
 
@@ -192,8 +201,8 @@ def back(seen: Seen, facts: Variable) -> tuple[Fate, str]:
     """
     if facts.rebuilt:
         return Fate.KEEP, ""
-    if by_place(facts) is Role.STALE:
-        return Fate.REFUSE, _STALE
+    if by_place(facts) in (Role.STALE, Role.PAST):
+        return Fate.REFUSE, misplaced(facts, equal=seen.equal)
     if not seen.equal:
         own = facts.used and facts.accumulates
         return (Fate.REFUSE, "has a value of its own on each rank") if own else (Fate.KEEP, "")
