@@ -134,7 +134,13 @@ class Statements(Values):
         tested = [self.value(part).nodes for part in parts]
         condition = self.condition((n for nodes in tested for n in nodes), self.ordered(test))
         condition.branches = [Node(nodes) for nodes in tested]
-        self._branches([(condition, node.body), (condition, node.orelse)])
+        otherwise = condition
+        zero = next((branch for p, branch in zip(parts, condition.branches, strict=True)
+                     if _is_zero_test(p)), None)  # fmt: skip
+        if zero is not None:
+            condition = Node([], passed=[otherwise], control=otherwise)
+            condition.on_root = zero
+        self._branches([(condition, node.body), (otherwise, node.orelse)])
 
     def _match(self, node: ast.Match) -> None:
         subject = self.value(node.subject)
@@ -423,6 +429,16 @@ def begins_iterations(node: ast.expr) -> bool:
         and n.func.attr in ("iterations", "remap")
         for n in ast.walk(node)
     )
+
+
+def _is_zero_test(test: ast.expr) -> bool:
+    """Whether it is `x == 0` or `not x`."""
+    match test:
+        case ast.UnaryOp(op=ast.Not()):
+            return True
+        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
+            return any(isinstance(e, ast.Constant) and e.value == 0 for e in (left, right))
+    return False
 
 
 def root_path(flow: Values, node: ast.expr) -> str:
