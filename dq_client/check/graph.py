@@ -21,7 +21,19 @@ class Node:
 
     __slots__ = (
         *("branches", "call", "control", "computed", "ends_loop", "file_line", "gathered", "kept"),
-        *("kind", "on_root", "opaque", "ordered", "out", "passed", "rebound", "received", "root", "scope", "source"),
+        *(
+            "kind",
+            "on_root",
+            "opaque",
+            "ordered",
+            "out",
+            "passed",
+            "rebound",
+            "received",
+            "root",
+            "scope",
+            "source",
+        ),
         "varies",
     )
 

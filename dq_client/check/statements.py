@@ -10,7 +10,7 @@ from dq_client.check.given import Given
 from dq_client.check.graph import Body, Node
 from dq_client.check.program import Loop, Program
 from dq_client.check.scopes import Function, Scope, rebuilds, scopes_of
-from dq_client.check.values import Values, bound, is_whole
+from dq_client.check.values import Values, bound, is_whole, is_zero_test
 
 
 class Statements(Values):
@@ -135,11 +135,10 @@ class Statements(Values):
         condition = self.condition((n for nodes in tested for n in nodes), self.ordered(test))
         condition.branches = [Node(nodes) for nodes in tested]
         otherwise = condition
-        zero = next((branch for p, branch in zip(parts, condition.branches, strict=True)
-                     if _is_zero_test(p)), None)  # fmt: skip
-        if zero is not None:
-            condition = Node([], passed=[otherwise], control=otherwise)
-            condition.on_root = zero
+        zeros = [b for b, part in zip(condition.branches, parts, strict=True) if is_zero_test(part)]
+        if zeros:
+            condition = Node(control=otherwise)
+            condition.on_root = zeros[0]
         self._branches([(condition, node.body), (otherwise, node.orelse)])
 
     def _match(self, node: ast.Match) -> None:
@@ -429,16 +428,6 @@ def begins_iterations(node: ast.expr) -> bool:
         and n.func.attr in ("iterations", "remap")
         for n in ast.walk(node)
     )
-
-
-def _is_zero_test(test: ast.expr) -> bool:
-    """Whether it is `x == 0` or `not x`."""
-    match test:
-        case ast.UnaryOp(op=ast.Not()):
-            return True
-        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
-            return any(isinstance(e, ast.Constant) and e.value == 0 for e in (left, right))
-    return False
 
 
 def root_path(flow: Values, node: ast.expr) -> str:

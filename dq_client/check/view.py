@@ -333,6 +333,7 @@ class View:
         return [n for n in outside if n.scope != self._scope or n.file_line <= end]
 
     def _line_of(self, nodes: list[Node]) -> int:
+        nodes = [n for n in nodes if not self._is_after(n)] or nodes
         own = [n for n in nodes if n.rebound] or nodes
         inside = [n for n in own if self.has(n.scope, n.file_line)]
         before = [n for n in own if n not in inside]

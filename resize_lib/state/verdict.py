@@ -153,7 +153,8 @@ def _changed(seen: Seen, facts: Variable) -> tuple[Fate, str]:
             return Fate.REFUSE, _DERIVED
         if not facts.used or sources & LOCAL:
             return Fate.KEEP, ""
-        if "empty" not in sources:  # np.empty: any rank has anything, until the loop fills it
+        # np.empty gives any rank anything, until the loop fills it; packages have such arrays, too.
+        if "empty" not in sources and not seen.opaque:
             return Fate.REFUSE, _DIFFERS
     if seen.before is None and seen.here is not None and seen.here != seen.now:
         # Bound between the first loop and this one, by every rank for itself.

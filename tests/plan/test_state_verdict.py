@@ -159,6 +159,7 @@ def test_bytes_of_an_object_of_a_package_say_nothing() -> None:
     """Unchanged, with other bytes in the joining rank: it may be the same."""
     assert growth(seen("a a : b b", opaque=True), facts("used")) == (KEEP, "")
     assert growth(seen("a a : b b", opaque=True), facts("used set_up=size"))[0] is REFUSE
+    assert growth(seen("a d : b b", opaque=True), facts("used accumulates")) == (CARRY, "")
 
 
 def test_nothing_that_follows_from_the_size_is_carried_or_kept_with_another_value() -> None:
