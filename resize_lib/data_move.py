@@ -76,8 +76,6 @@ def _move_data(
         old,
         new,
         transport="auto" if link is None else "messages",
-        max_extra_bytes=session.options.max_extra_bytes,
-        checksums=session.options.checksums,
         arena=session.arena,
     )
     if link is not None:

@@ -107,7 +107,6 @@ def _data(roles: str, comm: str, failure: Failure) -> Table:
         Stage(
             "move again", roles, State.MOVING, f"{comm}.Iallreduce? {comm}.vote*", failure, told
         ),
-        Stage("compare", roles, State.MOVING, f"{comm}.Iallgather? {comm}.vote?", failure, told),
     )  # fmt: skip
 
 

@@ -48,9 +48,7 @@ def main() -> None:
         script, faults = random_moves(int(seed), int(count), int(size), hosts), {}
     arena.KEPT_BYTES_MIN = 0
     resize.PATIENT_FROM_S = 0.0 if path == "patient" else 1e9
-    with resize_lib.session(
-        checksums=True, connect=lambda: ScriptedLink(script), report_interval_s=0
-    ) as rs:
+    with resize_lib.session(connect=lambda: ScriptedLink(script), report_interval_s=0) as rs:
         data = Everything(rs, faults)
         sizes: Value[list[int]] = rs.value("sizes", [])
         unused: Value[int | None] = rs.value("unused", None)
