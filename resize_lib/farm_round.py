@@ -22,8 +22,8 @@ from resize_lib.remap_point import Told
 from resize_lib.waiting import wait_until
 
 if TYPE_CHECKING:
-    from resize_lib.jobsession import Session
     from resize_lib.loops import Loop
+    from resize_lib.runtime import Runtime
 
 # What a rank gets at a time takes about so long: asking takes 0.1 ms, but 5 where rank 0 computes
 # in Python itself and its thread has to wait for the interpreter.
@@ -116,7 +116,7 @@ class RoundEnd:
 
     told: a pause: what all do now; `failure` does not count then, the task is done once more
     reported: the server has heard of this round
-    The others: see JobPosition.
+    The others: see JobState.
     """
 
     results: dict[int, bytes]
@@ -133,7 +133,7 @@ class Round:
 
     def __init__(
         self,
-        session: Session,
+        session: Runtime,
         comm: MPI.Intracomm,
         function: Callable[[Any], Any],
         todo: Sequence[Any],

@@ -27,7 +27,7 @@ from resize_lib.resize import Step, advise, carry_out
 from resize_lib.waiting import idle_bcast, wait_all
 
 if TYPE_CHECKING:
-    from resize_lib.jobsession import Session
+    from resize_lib.runtime import Runtime
 
 # While new ranks start, ask for them at most every QUIET_S: each remap point waits for the slowest
 # rank, and while few cores both start ranks and compute, some rank is always slow. Once they have
@@ -61,7 +61,7 @@ class RemapPoints:
     granted: the last resize that the server spoke of, carried out or not
     """
 
-    def __init__(self, session: Session, interval_s: float) -> None:
+    def __init__(self, session: Runtime, interval_s: float) -> None:
         self._session, self.interval_s = session, interval_s
         self.active = session.job.managed and session.job.reports
         self._countdown = Countdown()

@@ -116,7 +116,7 @@ def _left(roles: str, state: State) -> Stage:
 
 
 def _grid(roles: str, state: State, comm: str) -> Stage:
-    """The next grid (jobsession.make_grid)."""
+    """The next grid (runtime.make_grid)."""
     calls = (
         f"{comm}.allreduce? {comm}.Dup -> newown {comm}.Split -> newrow {comm}.Split -> newcol"
         f" {comm}.Split_type? -> node node.allgather? node.Free?"

@@ -180,24 +180,6 @@ class OwnBackend:
                 self._link.say(arrived=port, touched=True)
                 told = True
 
-    def expand(
-        self,
-        comm: MPI.Intracomm,
-        hosts: Sequence[str],
-        argv: Sequence[str] | None = None,
-        folder: str | None = None,
-        *,
-        world: int = 0,
-        touch: Sequence[int] = (),
-    ) -> MPI.Intracomm:
-        refused = ""
-        if comm.rank == 0:
-            try:
-                self.begin_expand(hosts, argv, folder, world=world, touch=touch)
-            except SpawnError as error:
-                refused = str(error)
-        return self._complete(comm, refused)
-
     def begin_expand(
         self,
         hosts: Sequence[str],
@@ -256,9 +238,6 @@ class OwnBackend:
             awaited.failed = str(e)
         return bool(awaited.port or awaited.failed)
 
-    def complete_expand(self, comm: MPI.Intracomm) -> MPI.Intracomm:
-        return self._complete(comm, "" if self._awaited is not None else "no expansion was begun")
-
     def cancel_expand(self) -> None:
         awaited, self._awaited = self._awaited, None
         if awaited is not None:
@@ -305,8 +284,9 @@ class OwnBackend:
             awaited.failed = str(message.get("why") or "the new ranks cannot be started")
             awaited.mistake = bool(message.get("mistake"))
 
-    def _complete(self, comm: MPI.Intracomm, refused: str) -> MPI.Intracomm:
-        """Merge with the ranks that are awaited; `refused` (rank 0's) says why there are none."""
+    def complete_expand(self, comm: MPI.Intracomm, refused: str = "") -> MPI.Intracomm:
+        if not refused and self._awaited is None:
+            refused = "no expansion was begun"
         self._exit.alone()  # before the first rank could leave, and on every rank
         port, kind = "", SpawnError
         if comm.rank == 0 and not refused:

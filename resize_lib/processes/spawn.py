@@ -74,24 +74,6 @@ class SpawnBackend:
         remove_shared_memory_names()
         return self._launcher.take_over(merged, None)
 
-    def expand(
-        self,
-        comm: MPI.Intracomm,
-        hosts: Sequence[str],
-        argv: Sequence[str] | None = None,
-        folder: str | None = None,
-        *,
-        world: int = 0,
-        touch: Sequence[int] = (),
-    ) -> MPI.Intracomm:
-        refused = ""
-        if comm.rank == 0:
-            try:
-                self.begin_expand(hosts, argv, folder, world=world, touch=touch)
-            except SpawnError as error:
-                refused = str(error)
-        return self._complete(comm, refused)
-
     def begin_expand(
         self,
         hosts: Sequence[str],
@@ -115,13 +97,12 @@ class SpawnBackend:
     def expand_news(self) -> bool:
         return self._wanted is not None
 
-    def complete_expand(self, comm: MPI.Intracomm) -> MPI.Intracomm:
-        return self._complete(comm, "" if self._wanted is not None else "no expansion was begun")
-
     def cancel_expand(self) -> None:
         self._wanted = None
 
-    def _complete(self, comm: MPI.Intracomm, refused: str) -> MPI.Intracomm:
+    def complete_expand(self, comm: MPI.Intracomm, refused: str = "") -> MPI.Intracomm:
+        if not refused and self._wanted is None:
+            refused = "no expansion was begun"
         call, self._wanted = self._wanted, None
         if comm.rank != 0:
             call = None

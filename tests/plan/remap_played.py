@@ -28,7 +28,7 @@ class Backend:
         if what[0] in self.fails:
             raise self.fails[what[0]]
 
-    def begin_expand(self, hosts: list[str], *, world: int, touch: list[int]) -> None:
+    def begin_expand(self, hosts: list[str], *_: Any, world: int, touch: list[int]) -> None:
         self._do("begin", hosts, world, touch)
 
     def expand_ready(self, wait_s: float = 0.0) -> bool:
@@ -41,11 +41,7 @@ class Backend:
     def cancel_expand(self) -> None:
         self._do("cancel")
 
-    def expand(self, _: Any, hosts: list[str], *, world: int, touch: Any) -> Any:
-        self._do("expand", hosts, world, touch)
-        return "wider"
-
-    def complete_expand(self, _: Any) -> Any:
+    def complete_expand(self, _: Any, _refused: str = "") -> Any:
         self._do("complete")
         return "wider"
 

@@ -97,24 +97,6 @@ class HydraBackend:
         link.Disconnect()
         return _in_requested_order(merged, None)
 
-    def expand(
-        self,
-        comm: MPI.Intracomm,
-        hosts: Sequence[str],
-        argv: Sequence[str] | None = None,
-        folder: str | None = None,
-        *,
-        world: int = 0,  # noqa: ARG002
-        touch: Sequence[int] = (),  # noqa: ARG002
-    ) -> MPI.Intracomm:
-        refused = ""
-        if comm.rank == 0:
-            try:
-                self.begin_expand(hosts, argv, folder)
-            except SpawnError as error:
-                refused = str(error)
-        return self._complete(comm, refused)
-
     def begin_expand(
         self,
         hosts: Sequence[str],
@@ -152,9 +134,6 @@ class HydraBackend:
     def expand_news(self) -> bool:
         return False  # to look may be to accept a connection
 
-    def complete_expand(self, comm: MPI.Intracomm) -> MPI.Intracomm:
-        return self._complete(comm, "" if self._arrivals is not None else "no expansion was begun")
-
     def cancel_expand(self) -> None:
         if self._arrivals is not None:
             self._arrivals.cancel()
@@ -168,8 +147,9 @@ class HydraBackend:
         self.cancel_expand()
         pmi.read_outstanding()
 
-    def _complete(self, comm: MPI.Intracomm, refused: str) -> MPI.Intracomm:
-        """Merge with the new ranks; `refused` (rank 0's) says why there are none."""
+    def complete_expand(self, comm: MPI.Intracomm, refused: str = "") -> MPI.Intracomm:
+        if not refused and self._arrivals is None:
+            refused = "no expansion was begun"
         self._exit.alone()  # before the first rank could leave, and on every rank
         arrivals, self._arrivals = self._arrivals, None
         if comm.rank == 0 and arrivals is not None and not refused:

@@ -40,7 +40,7 @@ def main() -> None:
             if rs.spawned and BACKEND.turns == 2:
                 late = sorted(set(sys.modules) - BACKEND.before)
                 print(json.dumps({"late": late}), flush=True)
-            if rs.job.resize_id == 3:
+            if rs._session.job.resize_id == 3:
                 break
 
 

@@ -112,7 +112,7 @@ def random_layouts(
     rng: random.Random, old: Placement, new: Placement
 ) -> tuple[tuple[int, ...], ArrayDescriptor, ArrayDescriptor | None]:
     """Global shape, old and new layout (None: the same) of a random array."""
-    kind = rng.choice(["2-D", "2-D", "1-D", "1-D", "cartesian", "cartesian"])
+    kind = rng.choice(["2-D", "2-D", "2-D", "1-D", "1-D", "cartesian", "cartesian"])
     if kind == "cartesian":
         blocks = random_cartesian(rng)
         return global_shape(blocks, old.grid), blocks, None

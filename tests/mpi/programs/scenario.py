@@ -16,6 +16,7 @@ from typing import Any, Never
 from mpi4py import MPI
 
 from harness.ranks import node_here
+from resize_lib import processes
 from resize_lib.processes import ShrinkError, SpawnError, choose_backend, idle_bcast
 
 BACKEND = choose_backend()
@@ -58,7 +59,7 @@ def expand(hosts: Sequence[str]) -> Step:
     """A step that expands; new ranks go on after it, because rank 0 tells them how far it is."""
 
     def step(comm: MPI.Intracomm, done: int) -> MPI.Intracomm:
-        comm = BACKEND.expand(comm, hosts)
+        comm = processes.expand(BACKEND, comm, hosts)
         idle_bcast(comm, done)
         return comm
 
@@ -133,11 +134,11 @@ def refused(hosts: list[str]) -> None:
     comm = BACKEND.start()
     messages = []
     requests: tuple[Callable[[], object], ...] = (
-        lambda: BACKEND.expand(comm, [hosts[0]], ["/no/such/python", "app.py"]),
-        lambda: BACKEND.expand(comm, [hosts[0]], [sys.executable, "missing.py"]),
-        lambda: BACKEND.expand(comm, [hosts[0]], folder="/no/such/folder"),
-        lambda: BACKEND.expand(comm, ["n01:4,n02"]),
-        lambda: BACKEND.expand(comm, []),
+        lambda: processes.expand(BACKEND, comm, [hosts[0]], ["/no/such/python", "app.py"]),
+        lambda: processes.expand(BACKEND, comm, [hosts[0]], [sys.executable, "missing.py"]),
+        lambda: processes.expand(BACKEND, comm, [hosts[0]], folder="/no/such/folder"),
+        lambda: processes.expand(BACKEND, comm, ["n01:4,n02"]),
+        lambda: processes.expand(BACKEND, comm, []),
         lambda: BACKEND.shrink(comm, set(range(comm.size))),
         lambda: BACKEND.shrink(comm, {comm.size}),
         lambda: BACKEND.shrink(comm, set()),
@@ -233,7 +234,7 @@ def cancelled(hosts: list[str]) -> None:
             BACKEND.cancel_expand()
             BACKEND.cancel_expand()
             assert not BACKEND.expand_ready()
-        comm = BACKEND.expand(comm, [hosts[0]])
+        comm = processes.expand(BACKEND, comm, [hosts[0]])
     show(comm)
 
 
@@ -251,7 +252,7 @@ def begun_by_a_leaver(hosts: list[str]) -> None:
     if not BACKEND.spawned:
         if comm.rank == 0:
             BACKEND.begin_expand([hosts[0]] * 2)
-        comm = BACKEND.expand(shrink(comm, {0}), [hosts[0]])
+        comm = processes.expand(BACKEND, shrink(comm, {0}), [hosts[0]])
     show(comm)
 
 
@@ -281,10 +282,10 @@ def dead_node(hosts: list[str]) -> None:
     if not BACKEND.spawned:
         for bad in (["nosuch"], [hosts[1], "nosuch", hosts[1]]):
             try:
-                BACKEND.expand(comm, bad)
+                processes.expand(BACKEND, comm, bad)
             except SpawnError as error:
                 messages.append(str(error))
-        comm = BACKEND.expand(comm, [hosts[1]])
+        comm = processes.expand(BACKEND, comm, [hosts[1]])
     show(comm, messages=messages, where=where(comm))
 
 
@@ -300,7 +301,9 @@ def too_late(hosts: list[str]) -> None:
         arrivals.ARRIVAL_LIMIT_S = 0.5
     comm = BACKEND.start()
     try:
-        BACKEND.expand(comm, [hosts[0]], [sys.executable, "-c", "import time; time.sleep(2)"])
+        processes.expand(
+            BACKEND, comm, [hosts[0]], [sys.executable, "-c", "import time; time.sleep(2)"]
+        )
     except SpawnError as error:
         heard = comm.allgather(str(error))
         show(comm, heard=heard)
