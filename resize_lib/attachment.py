@@ -130,6 +130,7 @@ def _impossible() -> str:
 
 def _attach(comm: MPI.Intracomm, words: dict[str, str]) -> str:
     """Become a job, or say why not; the same on every rank."""
+    from resize_lib.before_arrival import agree_to_join
     from resize_lib.processes import choice
     from resize_lib.server_link import say
     from resize_lib.waiting import idle_bcast
@@ -139,17 +140,16 @@ def _attach(comm: MPI.Intracomm, words: dict[str, str]) -> str:
     told: Told = idle_bcast(comm, None if members is None else _ask(members, words))
     if told.why:
         return told.why
-    why = link = None
+    why, link = "", None
     try:
         link = _linked(told, comm.rank)
     except OSError as e:
-        why = f"rank {comm.rank} does not reach its agent: {e}"
-    reasons = [_idle_bcast_from(comm, r, why) for r in range(comm.size)] if _any(comm, why) else []
-    found = next((reason for reason in reasons if reason), "")
+        why = f"it does not reach its agent: {e}"
+    found, _ = agree_to_join(comm, why)
     if found:
         if link is not None:
             link.close()
-        return str(found)
+        return found
     assert link is not None, "nobody has a reason"
     os.environ.update(told.env | {"DQ_NODE": told.nodes[comm.rank], "DQ_WORLD": "0"})
     os.environ[LINK_VARIABLE] = str(link.detach())
@@ -158,25 +158,6 @@ def _attach(comm: MPI.Intracomm, words: dict[str, str]) -> str:
         output = Home.default().job(told.job) / "out"
         say(f"attached as job {told.job}; the output of ranks that join later: {output}")
     return ""
-
-
-def _any(comm: MPI.Intracomm, why: str | None) -> bool:
-    """Whether a rank has a reason; collective, asleep."""
-    import numpy as np
-    from mpi4py import MPI
-
-    from resize_lib.waiting import idle_wait
-
-    count = np.array([0 if why is None else 1])
-    idle_wait(comm.Iallreduce(MPI.IN_PLACE, count))
-    return bool(count[0])
-
-
-def _idle_bcast_from(comm: MPI.Intracomm, root: int, why: str | None) -> str | None:
-    from resize_lib.waiting import idle_bcast
-
-    told: str | None = idle_bcast(comm, why, root)
-    return told
 
 
 def _ask(members: Sequence[Member], words: dict[str, str]) -> Told:

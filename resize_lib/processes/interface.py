@@ -85,16 +85,14 @@ class ProcessBackend(Protocol):
     def begin_expand(
         self,
         hosts: Sequence[str],
-        argv: Sequence[str] | None = None,
-        folder: str | None = None,
         *,
         world: int = 0,
         touch: Sequence[int] = (),
     ) -> None:
         """Start one rank per entry of `hosts` without waiting (rank 0 only, about a millisecond).
 
-        They run `argv` (default: this program's own command line) in `folder` (default: where this
-        program started), import, and wait in `join`. A job has at most one expansion under way.
+        They run this program's own command line where it started, import, and wait in `join`. A job
+        has at most one expansion under way.
         `world` is the id of the resize that the server has granted (0: there is no server), `touch`
         the sizes (bytes) of the memory that each new rank will need.
         Raises SpawnError, on rank 0, if it is refused; nothing has changed then.
@@ -143,8 +141,6 @@ def expand(
     backend: ProcessBackend,
     comm: MPI.Intracomm,
     hosts: Sequence[str],
-    argv: Sequence[str] | None = None,
-    folder: str | None = None,
     *,
     world: int = 0,
     touch: Sequence[int] = (),
@@ -156,7 +152,7 @@ def expand(
     refused = ""
     if comm.rank == 0:
         try:
-            backend.begin_expand(hosts, argv, folder, world=world, touch=touch)
+            backend.begin_expand(hosts, world=world, touch=touch)
         except SpawnError as error:
             refused = str(error)
     return backend.complete_expand(comm, refused)

@@ -25,7 +25,7 @@ from typing import NoReturn
 from mpi4py import MPI
 
 from resize_lib import tags
-from resize_lib.processes.command import check_command, program_command, start_folder
+from resize_lib.processes.command import checked_command
 from resize_lib.processes.departure import (
     RankExit,
     checked_leavers,
@@ -64,7 +64,6 @@ class Awaited:
     world: int
     size: int
     until_s: float  # time.monotonic
-    same_program: bool  # as this rank runs
     port: str = ""  # known when they are ready
     failed: str = ""
     mistake: bool = False  # of the program
@@ -183,8 +182,6 @@ class OwnBackend:
     def begin_expand(
         self,
         hosts: Sequence[str],
-        argv: Sequence[str] | None = None,
-        folder: str | None = None,
         *,
         world: int = 0,
         touch: Sequence[int] = (),
@@ -192,8 +189,7 @@ class OwnBackend:
         if self._awaited is not None:
             raise SpawnError("another expansion is under way")
         check_hosts(hosts)
-        command, where = list(argv or program_command()), folder or start_folder()
-        check_command(command, where)
+        command, where = checked_command()
         # Without a server nobody counts the resizes; the next rank 0 must not repeat a number.
         world = world or time.time_ns()
         self._say(
@@ -201,7 +197,7 @@ class OwnBackend:
             | self._program(command, where)
         )
         until_s = time.monotonic() + _arrival_limit_s()
-        self._awaited = Awaited(world, len(hosts), until_s, command == program_command())
+        self._awaited = Awaited(world, len(hosts), until_s)
         if not self._cancels_at_exit:
             self._cancels_at_exit = True
             atexit.register(self.cancel_expand)
@@ -209,11 +205,8 @@ class OwnBackend:
     def _program(self, command: list[str], where: str) -> Message:
         """What the new ranks run, for a launcher that has no server to tell it."""
         told: Message = {"argv": command, "cwd": where}
-        if len(json.dumps(told)) < COMMAND_BYTES_MAX:
-            return told
-        if command == program_command():
-            return {}  # the keeper knows it, as the job's own
-        raise SpawnError(f"the command is longer than {COMMAND_BYTES_MAX} bytes")
+        # A keeper knows a longer one as the job's own.
+        return told if len(json.dumps(told)) < COMMAND_BYTES_MAX else {}
 
     def expand_ready(self, wait_s: float = 0.0) -> bool:
         awaited = self._awaited
@@ -293,8 +286,7 @@ class OwnBackend:
             try:
                 self._wait_until_ready()
                 assert self._awaited is not None, "it is ready"
-                if self._awaited.same_program:
-                    check_sources()  # again: they have loaded it since
+                check_sources()  # again: they have loaded it since
                 port = self._awaited.port
                 self._say({"go": self._awaited.world})  # they wake up while the ranks here do
                 self._awaited = None

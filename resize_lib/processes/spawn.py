@@ -13,7 +13,7 @@ from typing import NoReturn, Protocol, cast
 
 from mpi4py import MPI
 
-from resize_lib.processes.command import check_command, program_command, start_folder
+from resize_lib.processes.command import checked_command
 from resize_lib.processes.departure import let_go, remove_shared_memory_names
 from resize_lib.processes.interface import (
     ProcessBackend,
@@ -77,8 +77,6 @@ class SpawnBackend:
     def begin_expand(
         self,
         hosts: Sequence[str],
-        argv: Sequence[str] | None = None,
-        folder: str | None = None,
         *,
         world: int = 0,
         touch: Sequence[int] = (),  # noqa: ARG002 - the new ranks do not wait, they are waited for
@@ -86,8 +84,7 @@ class SpawnBackend:
         if self._wanted is not None:
             raise SpawnError("another expansion is under way")
         check_hosts(hosts)
-        command, where = list(argv or program_command()), folder or start_folder()
-        check_command(command, where)
+        command, where = checked_command()
         info = {**self._launcher.spawn_info(hosts, world), "wdir": where}
         self._wanted = Call(command, list(hosts), info)
 
@@ -106,7 +103,7 @@ class SpawnBackend:
         call, self._wanted = self._wanted, None
         if comm.rank != 0:
             call = None
-        elif call is not None and call.command == program_command():
+        elif call is not None:
             try:
                 check_sources()  # again: they load it now
             except SpawnError as error:

@@ -28,7 +28,7 @@ class Backend:
         if what[0] in self.fails:
             raise self.fails[what[0]]
 
-    def begin_expand(self, hosts: list[str], *_: Any, world: int, touch: list[int]) -> None:
+    def begin_expand(self, hosts: list[str], *, world: int, touch: list[int]) -> None:
         self._do("begin", hosts, world, touch)
 
     def expand_ready(self, wait_s: float = 0.0) -> bool:

@@ -23,7 +23,7 @@ from typing import NoReturn, cast
 from mpi4py import MPI
 
 from dq_client.base.dq_rsh import REFUSED_VARIABLE
-from resize_lib.processes.command import check_command, program_command, start_folder
+from resize_lib.processes.command import checked_command
 from resize_lib.processes.departure import (
     RankExit,
     checked_leavers,
@@ -66,7 +66,6 @@ class HydraBackend:
         self._join_address = os.environ.pop(JOIN_VARIABLE, "")
         self.spawned = bool(self._join_address)
         self._arrivals: Arrivals | None = None
-        self._same_program = False  # whether they run what this rank runs
         self._cancels_at_exit = False
         self._exit = HydraExit()
         abort_on_uncaught_exception(self.abort)
@@ -100,8 +99,6 @@ class HydraBackend:
     def begin_expand(
         self,
         hosts: Sequence[str],
-        argv: Sequence[str] | None = None,
-        folder: str | None = None,
         *,
         world: int = 0,  # noqa: ARG002
         touch: Sequence[int] = (),  # noqa: ARG002
@@ -109,10 +106,7 @@ class HydraBackend:
         if self._arrivals is not None:
             raise SpawnError("another expansion is under way")
         check_hosts(hosts)
-        command = list(argv or program_command())
-        where = folder or start_folder()
-        check_command(command, where)
-        self._same_program = command == program_command()
+        command, where = checked_command()
         arrivals = Arrivals(list(hosts))
         command = command_with(arrivals.environment(), command)
         # Always with hosts: with hydra's default list a second spawn on a node whose proxy has
@@ -155,8 +149,7 @@ class HydraBackend:
         if comm.rank == 0 and arrivals is not None and not refused:
             try:
                 arrivals.wait()
-                if self._same_program:
-                    check_sources()  # again: they have loaded it since
+                check_sources()  # again: they have loaded it since
             except SpawnError as error:
                 refused = str(error)
                 arrivals.cancel()

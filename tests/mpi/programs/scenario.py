@@ -12,12 +12,13 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, Never
+from unittest.mock import patch
 
 from mpi4py import MPI
 
 from harness.ranks import node_here
 from resize_lib import processes
-from resize_lib.processes import ShrinkError, SpawnError, choose_backend, idle_bcast
+from resize_lib.processes import ShrinkError, SpawnError, choose_backend, command, idle_bcast
 
 BACKEND = choose_backend()
 # What every rank does next, given how many steps are done then; its communicator afterwards.
@@ -129,14 +130,26 @@ def order(hosts: list[str]) -> None:
     show(comm, where=where(comm), wanted=wanted)
 
 
+def expand_with(
+    comm: MPI.Intracomm, hosts: list[str], argv: list[str] | None = None, folder: str | None = None
+) -> None:
+    """Expand as if the program had been started otherwise."""
+    words, where = argv or command.program_command(), folder or command.start_folder()
+    with (
+        patch.object(command, "program_command", lambda: words),
+        patch.object(command, "start_folder", lambda: where),
+    ):
+        processes.expand(BACKEND, comm, [hosts[0]])
+
+
 def refused(hosts: list[str]) -> None:
     """Every rank hears the same refusal, and the job goes on at its size."""
     comm = BACKEND.start()
     messages = []
     requests: tuple[Callable[[], object], ...] = (
-        lambda: processes.expand(BACKEND, comm, [hosts[0]], ["/no/such/python", "app.py"]),
-        lambda: processes.expand(BACKEND, comm, [hosts[0]], [sys.executable, "missing.py"]),
-        lambda: processes.expand(BACKEND, comm, [hosts[0]], folder="/no/such/folder"),
+        lambda: expand_with(comm, hosts, ["/no/such/python", "app.py"]),
+        lambda: expand_with(comm, hosts, [sys.executable, "missing.py"]),
+        lambda: expand_with(comm, hosts, folder="/no/such/folder"),
         lambda: processes.expand(BACKEND, comm, ["n01:4,n02"]),
         lambda: processes.expand(BACKEND, comm, []),
         lambda: BACKEND.shrink(comm, set(range(comm.size))),
@@ -301,9 +314,7 @@ def too_late(hosts: list[str]) -> None:
         arrivals.ARRIVAL_LIMIT_S = 0.5
     comm = BACKEND.start()
     try:
-        processes.expand(
-            BACKEND, comm, [hosts[0]], [sys.executable, "-c", "import time; time.sleep(2)"]
-        )
+        expand_with(comm, hosts, [sys.executable, "-c", "import time; time.sleep(2)"])
     except SpawnError as error:
         heard = comm.allgather(str(error))
         show(comm, heard=heard)
