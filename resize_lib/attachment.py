@@ -50,7 +50,7 @@ class Member:
 
 
 @dataclass
-class Told:
+class AttachReply:
     """What the server has told rank 0. `why`: the program is no job, for this reason."""
 
     why: str = ""
@@ -137,7 +137,7 @@ def _attach(comm: MPI.Intracomm, words: dict[str, str]) -> str:
 
     me = Member(machine(), os.getpid(), tuple(program_command()), start_folder())
     members = comm.gather(me)
-    told: Told = idle_bcast(comm, None if members is None else _ask(members, words))
+    told: AttachReply = idle_bcast(comm, None if members is None else _ask(members, words))
     if told.why:
         return told.why
     why, link = "", None
@@ -160,19 +160,19 @@ def _attach(comm: MPI.Intracomm, words: dict[str, str]) -> str:
     return ""
 
 
-def _ask(members: Sequence[Member], words: dict[str, str]) -> Told:
+def _ask(members: Sequence[Member], words: dict[str, str]) -> AttachReply:
     """On rank 0: ask the server to make it a job."""
     first = members[0]
     if any((x.command, x.folder) != (first.command, first.folder) for x in members):
-        return Told("its ranks run different programs, and a new one could run either")
+        return AttachReply("its ranks run different programs, and a new one could run either")
     home = Home.default()
     try:
         info = home.server()
         body = submission(words, len(members), first.command, first.folder, os.environ)
         reply = _call(home, info["address"], body, members)
     except (DQError, OSError) as e:
-        return Told(str(e))
-    return Told("", reply.job, reply.instance, reply.env, reply.nodes, reply.agents)
+        return AttachReply(str(e))
+    return AttachReply("", reply.job, reply.instance, reply.env, reply.nodes, reply.agents)
 
 
 def _call(home: Home, address: str, body: m.Submit, members: Sequence[Member]) -> m.Attached:
@@ -197,7 +197,7 @@ def _call(home: Home, address: str, body: m.Submit, members: Sequence[Member]) -
     return reply
 
 
-def _linked(told: Told, rank: int) -> socket.socket:
+def _linked(told: AttachReply, rank: int) -> socket.socket:
     """The link to this rank's keeper, which has taken it in; OSError if that does not come about.
 
     The keeper is made while we wait.

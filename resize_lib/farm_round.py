@@ -18,7 +18,7 @@ from mpi4py import MPI
 
 from dq_client.base import messages as m
 from resize_lib import tags
-from resize_lib.remap_point import Told
+from resize_lib.remap_point import RemapDecision
 from resize_lib.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -116,12 +116,12 @@ class RoundEnd:
 
     told: a pause: what all do now; `failure` does not count then, the task is done once more
     reported: the server has heard of this round
-    The others: see JobState.
+    The others: see JobPosition.
     """
 
     results: dict[int, bytes]
     failure: TaskError | None
-    told: Told | None
+    told: RemapDecision | None
     reported: bool
     seq: int
     expanding: m.RemapAnswer | None
@@ -152,7 +152,7 @@ class Round:
         others = self._comm.size - 1
         thread = threading.Thread(target=self._serve, args=(work, others), daemon=True)
         alone = MPI.Query_thread() == MPI.THREAD_MULTIPLE
-        told: Told | None = None
+        told: RemapDecision | None = None
         if others and alone:
             thread.start()
             told = self._compute(work, loop)
@@ -183,7 +183,7 @@ class Round:
         except BaseException as e:
             self._broken = e
 
-    def _compute(self, work: Dispatcher, loop: Loop) -> Told | None:
+    def _compute(self, work: Dispatcher, loop: Loop) -> RemapDecision | None:
         """Do tasks like any other rank, and report in between; what all have to do then."""
         told = None
         mine = Work()
@@ -195,7 +195,7 @@ class Round:
                     work.stop()
         return told
 
-    def _report(self, work: Dispatcher, loop: Loop) -> Told | None:
+    def _report(self, work: Dispatcher, loop: Loop) -> RemapDecision | None:
         """Now and then: say how long a task takes, all ranks together."""
         points, now_s = self._session.points, time.perf_counter()
         done = work.done - self._known

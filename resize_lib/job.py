@@ -16,7 +16,7 @@ from resize_lib.protection.state import CopyState
 
 
 @dataclass(slots=True)
-class JobState:
+class JobPosition:
     """Where the job is, equal on every rank. Joining ranks receive it before all else."""
 
     rows: int  # of the process grid; rows x cols is the size of the communicator
@@ -50,6 +50,8 @@ class JobState:
         return ProcessGrid(self.rows, self.cols)
 
 
-def reshape(job: JobState, rows: int, cols: int, places: Sequence[m.Place], resize_id: int) -> None:
+def reshape(
+    job: JobPosition, rows: int, cols: int, places: Sequence[m.Place], resize_id: int
+) -> None:
     """The one writer of a job's shape. Not collective: every rank calls it alike."""
     job.rows, job.cols, job.places, job.resize_id = rows, cols, list(places), resize_id

@@ -27,7 +27,7 @@ from resize_lib.mistakes import Mistake
 from resize_lib.processes import idle_bcast
 from resize_lib.processes.failure import flush
 from resize_lib.processes.link import LinkClosed, own_link
-from resize_lib.resize import JobState, join, retreat
+from resize_lib.resize import JobPosition, join, retreat
 from resize_lib.server_link import ServerLink, say
 from resize_lib.setup_calls import CALLS
 from resize_lib.world import bare
@@ -40,10 +40,10 @@ INHERITS_VARIABLE = "DQ_RESTART"  # the resize whose copy this start of the job 
 WELCOME_VARIABLE = "DQ_WELCOME"
 
 
-def first_state(session: Runtime, comm: MPI.Intracomm) -> JobState:
+def first_state(session: Runtime, comm: MPI.Intracomm) -> JobPosition:
     """The job's state at its start: grid and places from the server, or a grid from MPI."""
     rows, cols = sorted(MPI.Compute_dims(comm.size, 2))
-    state = JobState(rows, cols)
+    state = JobPosition(rows, cols)
     if comm.rank == 0 and session.connects:
         # On another size the program ends at once (check_size).
         legal = session.legal_sizes if comm.size in session.legal_sizes else ()
@@ -53,12 +53,12 @@ def first_state(session: Runtime, comm: MPI.Intracomm) -> JobState:
             state.resize_id = int(os.environ.get(INHERITS_VARIABLE) or 0)
             if session.backend.name == "restart" and not state.resize_id:
                 session.server().resizes_by_restart()  # else it knows: it has restarted the job
-    found: JobState = idle_bcast(comm, state)
+    found: JobPosition = idle_bcast(comm, state)
     return found
 
 
-def _as_told(welcome: m.JobWelcome) -> JobState:
-    state = JobState(welcome.rows, welcome.cols, welcome.places, managed=True)
+def _as_told(welcome: m.JobWelcome) -> JobPosition:
+    state = JobPosition(welcome.rows, welcome.cols, welcome.places, managed=True)
     state.reports = welcome.reports
     if welcome.link_mbit is not None:
         latency_us = welcome.link_latency_us or 0.0
@@ -74,7 +74,7 @@ class Joining:
         self._comm: MPI.Intracomm | None = None  # once merged
         self._grid: Grid | None = None  # on it
 
-    def begin(self) -> tuple[int, JobState]:
+    def begin(self) -> tuple[int, JobPosition]:
         """This rank's number in the job to come, and what is known of that."""
         welcome = self._ask()
         if welcome is not None:

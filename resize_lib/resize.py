@@ -30,7 +30,7 @@ from resize_lib.before_arrival import agree_to_join
 from resize_lib.data_move import all_pids, everyone
 from resize_lib.data_move import move as move
 from resize_lib.descriptors import DescriptorError, ProcessGrid
-from resize_lib.job import JobState as JobState
+from resize_lib.job import JobPosition as JobPosition
 from resize_lib.job import reshape
 from resize_lib.job_comm import retire, take_handle
 from resize_lib.legal import shown

@@ -16,7 +16,7 @@ from resize_lib.declared.cartesian import Cartesian
 from resize_lib.declared.packed import Packed, Value
 from resize_lib.emulation.node import Emulation
 from resize_lib.grid import Grid
-from resize_lib.job import JobState
+from resize_lib.job import JobPosition
 from resize_lib.job_comm import JobComm, follow
 from resize_lib.joining import Joining, first_state
 from resize_lib.legal import check_size
@@ -75,7 +75,7 @@ class Runtime:
             CALLS.start()
         else:
             CALLS.joins(lambda: self.loops.meet())
-        self.job: JobState
+        self.job: JobPosition
         if self.joining is None:
             comm = self.backend.start(self.arena.reserve)
             rank, self.job = comm.rank, first_state(self, comm)

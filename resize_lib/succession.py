@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from resize_lib.runtime import Runtime
 
 
-class Succession:
+class RestartResize:
     """One per session of a job that is resized by restart."""
 
     def __init__(self, session: Runtime, backend: RestartBackend) -> None:
@@ -65,9 +65,9 @@ class Succession:
             generations.make_room(protector.disk, kept=0)
 
 
-def succession_of(session: Runtime) -> Succession | None:
+def succession_of(session: Runtime) -> RestartResize | None:
     """For a job of a server that is resized by restart."""
     backend = session.backend
     if not isinstance(backend, RestartBackend) or not session.job.managed:
         return None
-    return Succession(session, backend)
+    return RestartResize(session, backend)

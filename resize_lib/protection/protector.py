@@ -250,7 +250,7 @@ class Protector:
         session = self.session
         comm, host = MPI.Intracomm(session.comm), session.places[session.rank].host
         self._lay_out(comm)
-        memory = in_place.Memory(Path(self.memory), self.job, host)
+        memory = in_place.CopyMemory(Path(self.memory), self.job, host)
         chosen = in_place.choose_in_memory(comm, memory, self.instance)
         if chosen is None:
             return self._restore_from_disk(comm)

@@ -133,7 +133,7 @@ def _numbers(item: Any) -> Any:
     return item.local.data if isinstance(item, CSR) else getattr(item, "owned", None)
 
 
-def _part(item: Any) -> fingerprints.Part | None:
+def _part(item: Any) -> fingerprints.PartFingerprint | None:
     """The fingerprint of this rank's part; None for data whose places are the program's affair."""
     if isinstance(item, Matrix):
         index = item.rows[:, np.newaxis] * item.desc.n + item.cols[np.newaxis, :]
