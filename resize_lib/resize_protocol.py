@@ -2,7 +2,8 @@
 an error.
 
 docs/spec/resize.md explains them and shows them. tests/plan/resize_simulator.py runs them, with an
-error at every place; tests/mpi/test_resize_trace.py compares them with what real ranks call.
+error at every place; tests/mpi/test_resize_trace.py and tests/live/test_traced_resizes.py compare
+them with what real ranks call.
 
 A call is written ``communicator.call``, with ``-> name`` where it makes a communicator, and ``?``,
 ``*`` or ``+`` behind the call where it is made at most once, any number of times, at least once.
@@ -178,7 +179,8 @@ RESTART: Table = (
     Stage("program", "L", State.ORDERED, "job.Ibcast+", Failure.STAY),
     Stage(
         "copy", "L", State.MOVING, "own.Ibcast* own.Iallreduce* own.Iallgather* own.Ibcast*"
-        " own.Iallreduce* own.Iallgather* own.Ibcast* own.Iallgather*", Failure.KEEP,
+        " own.Iallreduce* own.Iallgather* own.Ibcast* own.Iallreduce* own.Iallgather*",
+        Failure.KEEP,
     ),
     Stage("report", "L", State.MOVING, "job.Ibcast+", Failure.KEEP),
 )  # fmt: skip
