@@ -47,8 +47,8 @@ class SlurmEngine:
             folder=self._folder,
             python=self._python,
             home=str(self._home.root),
-            # A second before Slurm's own end: what is left then is ended by its agent.
-            leave_within_s=max(1.0, (noted.grace_s or noted.kill_wait_s) - 1.0),
+            grace_s=noted.grace_s or 0.0,
+            kill_wait_s=noted.kill_wait_s,
         )
         try:
             commands.run(submission(ask), self._within_s, script(ask, noted.slurm))
