@@ -10,7 +10,7 @@ import click
 
 from dq_client.base import messages as m
 from dq_client.base.connection import ask
-from dq_client.base.errors import UsageError
+from dq_client.base.errors import UsageError, known_words
 from dq_client.base.states import ENDED, NOT_STARTED
 from dq_client.base.values import parse_time
 from dq_client.cli.requests import JobId, cluster_now, json_option, records
@@ -65,7 +65,7 @@ def chosen(
     states = state.split(",") if state is not None else []
     for word in states:
         if word not in STATES:
-            raise UsageError(f"--state {word}: one or more of {', '.join(STATES)}")
+            raise UsageError(f"--state {word}: no such state; {known_words(word, STATES)}")
     since_s = parse_time("--since", since) if since is not None else float("inf")
 
     def wanted(job: dict[str, Any], now: float) -> bool:
