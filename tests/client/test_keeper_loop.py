@@ -146,7 +146,7 @@ def test_a_folder_that_is_gone_wants_no_end(played: Played) -> None:
 def test_it_reaps_all_that_has_ended_and_reports_before_it_ends(
     played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two ranks end between two looks; somebody else's child and a child that runs are with them."""
+    """Two ranks end between two looks, with a process that is no rank between them."""
     world = played.start(nodes=("n1", "n1"))
     played.does(do="leave")
     exits = [(101, 0), (999, 9), (102, 3 << 8), (0, 0)]
