@@ -381,6 +381,11 @@ def test_parts_that_a_rank_does_not_see_are_fetched(played: Played) -> None:
     assert fetched == 6 * [{0}], "part 0 says what else is needed: nothing is declared"
 
 
+def test_the_copy_of_a_single_rank_has_part_0_only(alone: Protector) -> None:
+    parts: dict[int, Any] = {0: SimpleNamespace(grid=ProcessGrid(1, 1))}
+    assert recovery.needed(alone.session, parts.__getitem__) == {0}
+
+
 @pytest.mark.parametrize("size", [1, 10, 11])
 def test_a_part_arrives_whole_in_pieces(played: Played, size: int) -> None:
     played.patch.setattr(partners, "MESSAGE_BYTES", 10)

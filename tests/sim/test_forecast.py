@@ -27,9 +27,9 @@ from dq_server.sim.forecast import (
     of_journal,
     of_log,
 )
-from dq_server.sim.generators.lublin import lublin
 from dq_server.sim.journal import Entry
 from dq_server.sim.workload import RigidWorkload
+from harness.generators.lublin import lublin
 
 EASY = named_config("easy")
 
