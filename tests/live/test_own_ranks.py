@@ -11,6 +11,7 @@ import pytest
 from dq_client.base import messages as m
 from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.launching import Launching
+from dq_server.core.model.worlds import Worlds
 from tests.live.talking import Talking, ended, held, refusal, running
 
 
@@ -390,11 +391,11 @@ def test_a_queued_job_of_several_programs_fails_under_a_server_with_mpiexec(
 # --- workers, keys -------------------------------------------------------------------------------
 
 
-def crew(talk: Talking) -> Job:
+def crew(talk: Talking, **more: Any) -> Job:
     """Of one or two workers."""
     how, sizes = m.Workers(stop_signal=12, grace_s=3.0), m.Sizes(min=1, max=2)
     words: Any = {"request": "crew", "name": "crew", "argv": ["prog"], "cwd": "/"}
-    reply = talk.say("user", m.Submit(**words, kind="workers", sizes=sizes, workers=how))
+    reply = talk.say("user", m.Submit(**words, kind="workers", sizes=sizes, workers=how, **more))
     assert isinstance(reply, m.Submitted), reply
     return talk.state.job(reply.job)
 
@@ -409,6 +410,60 @@ def test_each_worker_is_a_world_of_its_own_without_a_server(talk: Talking) -> No
         assert order.env["DQ_WORKER"] == str(order.world)
         assert "DQ_SERVER" not in order.env
         assert order.job == job.id
+
+
+def test_workers_write_where_their_job_says(talk: Talking) -> None:
+    job = crew(talk, label=True, output="/o/%j", error="/e/%j", env={"X": "1"})
+    for name in ("a", "b"):
+        (order,) = talk.orders(name, m.StartRanks)
+        assert (order.label, order.out, order.err) == (True, f"/o/{job.id}", f"/e/{job.id}")
+        assert (order.programs, order.cwd, order.env["X"]) == ([["prog"]], "/", "1")
+
+
+def test_a_worker_that_was_lost_or_never_ordered_is_ordered_again(talk: Talking) -> None:
+    job = crew(talk)
+    (one,), (two,) = talk.orders("a", m.StartRanks), talk.orders("b", m.StartRanks)
+    talk.beat("b")
+    assert not talk.orders("b", m.StartRanks), "it may still be under way"
+    talk.later(4)
+    talk.beat("a", held(job, one.world))
+    talk.beat("b")
+    assert not talk.orders("a", m.StartRanks)
+    assert [order.world for order in talk.orders("b", m.StartRanks)] == [two.world]
+
+
+def test_an_agent_whose_workers_have_all_ended_speaks_for_each(talk: Talking) -> None:
+    job = crew(talk)
+    (one,), (two,) = talk.orders("a", m.StartRanks), talk.orders("b", m.StartRanks)
+    for name in ("a", "b"):
+        talk.say(name, m.AppStarted(job.id, 1, 7))
+    said = m.AppEnded(job=job.id, instance=1, exit_code=0, world=one.world)
+    assert isinstance(talk.say("a", said), m.Done)
+    assert list(Worlds.of(job).started.values()) == [two.world]
+    early = m.AppEnded(job=job.id, instance=1, exit_code=0, world=two.world - 1)
+    assert isinstance(talk.say("b", early), m.Done)
+    assert state(job) is JobState.RUNNING, "a worker that was ordered since has not ended"
+
+
+@pytest.mark.parametrize(("own", "action"), [("", "abort"), ("warn", "warn")])
+def test_what_the_ranks_are_told_of_their_watch(talk: Talking, own: str, action: str) -> None:
+    talk.submit(1, watch=own)
+    (order,) = talk.orders("a", m.StartRanks)
+    assert order.env["DQ_WATCH"] == action
+    assert float(order.env["DQ_WATCH_S"]) > 0
+
+
+@pytest.mark.parametrize("lines", [[], ["x y", "z"]])
+def test_what_each_job_of_an_array_is_told(talk: Talking, lines: list[str]) -> None:
+    array = m.Array([3, 4], lines=lines)
+    words: Any = {"request": "r", "name": "j", "argv": ["p"], "cwd": "/", "kind": "rigid"}
+    reply = talk.say("user", m.Submit(**words, initial=1, array=array))
+    assert isinstance(reply, m.Submitted), reply
+    for k, name in enumerate(("a", "b")):
+        (order,) = talk.orders(name, m.StartRanks)
+        told = {key: text for key, text in order.env.items() if key.startswith("DQ_ARRAY")}
+        line = {"DQ_ARRAY_LINE": lines[k]} if lines else {}
+        assert told == {"DQ_ARRAY_ID": str(reply.job), "DQ_ARRAY_INDEX": str(3 + k)} | line
 
 
 def test_a_worker_that_ended_well_is_no_part_of_the_job_any_more(talk: Talking) -> None:

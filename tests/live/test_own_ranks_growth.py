@@ -54,9 +54,9 @@ def point(talk: Talking, job: Job, seq: int, done: int = 0, **more: Any) -> m.Re
     return answer
 
 
-def growing(talk: Talking, size: int = 3) -> tuple[Job, int]:
+def growing(talk: Talking, size: int = 3, **more: Any) -> tuple[Job, int]:
     """A job on `a` that was just granted an expansion; its id."""
-    job = talk.submit(1, 3)
+    job = talk.submit(1, 3, **more)
     talk.say("a", m.AppStarted(job.id, 1, 7))
     talk.say("user", m.Resize(job.id, size))
     talk.later(1)
@@ -86,6 +86,22 @@ def test_the_agents_of_the_new_places_start_a_world_that_joins(talk: Talking) ->
     assert (one.programs, one.cwd, one.env) == (first.programs, first.cwd, first.env)
     assert not talk.orders("d", m.StartRanks)
     assert job.reserved == (1, 2)
+
+
+@pytest.mark.parametrize("launching", [Launching.JOIN, Launching.SPAWN])
+def test_ranks_that_come_later_write_like_the_first_ones(
+    tmp_path: Path, launching: Launching
+) -> None:
+    talk = with_agents(tmp_path, launching)
+    job, world = growing(talk, label=True, exec_only=True, output="/o/%j", error="/e/%j")
+    if launching is Launching.SPAWN:
+        talk.say("a", spawn(job, 2, world=world))
+    (first,), (later,) = talk.orders("a", m.StartRanks), talk.orders("b", m.StartRanks)
+    for order in (first, later):
+        assert (order.job, order.instance, order.root) == (job.id, 1, "a")
+        assert (order.label, order.exec_only) == (True, True)
+        assert (order.out, order.err) == (f"/o/{job.id}", f"/e/{job.id}")
+    talk.close()
 
 
 def test_a_repeated_remap_point_repeats_the_order(talk: Talking) -> None:
