@@ -78,6 +78,18 @@ def test_all_agents_must_have_said_so(talk: Talking) -> None:
     assert isinstance(talk.say("a", ended(job)), m.Done)
 
 
+def test_what_was_reported_before_the_interruption_does_not_count_after_it(talk: Talking) -> None:
+    job = protected(talk, 2)
+    assert refusal(talk.say("a", ended(job)))[0] == "later"
+    away(talk, "a", "b")
+    talk.agent("a")
+    talk.agent("b")
+    text = f"job {job.id} has not ended on a"
+    assert refusal(talk.say("b", ended(job))) == ("later", text)
+    assert isinstance(talk.say("a", ended(job)), m.Done)
+    assert state(job) is JobState.DONE
+
+
 @pytest.mark.parametrize("word", [(1, ""), (0, "lost"), (143, "the keeper was killed")])
 def test_no_other_word_of_theirs_counts(talk: Talking, word: tuple[int, str]) -> None:
     job = protected(talk, 2)
