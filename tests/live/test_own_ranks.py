@@ -453,6 +453,17 @@ def test_what_the_ranks_are_told_of_their_watch(talk: Talking, own: str, action:
     assert float(order.env["DQ_WATCH_S"]) > 0
 
 
+@pytest.mark.parametrize("walltime_s", [None, 100.0])
+def test_what_a_program_with_a_recipe_is_told(talk: Talking, walltime_s: float | None) -> None:
+    job = talk.submit(1, recipe="{}", protect=m.Protect("recipe"), walltime_s=walltime_s)
+    (order,) = talk.orders("a", m.StartRanks)
+    told = {key: text for key, text in order.env.items() if key.startswith("DQ_RECIPE")}
+    left = {"DQ_RECIPE_LEFT_S": "100.000"} if walltime_s else {}
+    words = {"DQ_RECIPE": "{}", "DQ_RECIPE_ID": f"{job.id} {job.spec.request_id}"}
+    assert told == words | left
+    assert order.exec_only, "a program that is no Python"
+
+
 @pytest.mark.parametrize("lines", [[], ["x y", "z"]])
 def test_what_each_job_of_an_array_is_told(talk: Talking, lines: list[str]) -> None:
     array = m.Array([3, 4], lines=lines)
