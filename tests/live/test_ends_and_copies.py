@@ -129,6 +129,19 @@ def test_a_node_joins_when_the_copies_that_a_job_starts_again_from_are_saved(
     assert talk.orders("a", m.SaveCopies) == []
 
 
+@pytest.mark.parametrize("protect", [None, PARTNER])
+def test_the_end_of_a_protected_job_removes_its_copies_on_all_nodes(
+    talk: Talking, protect: m.Protect | None
+) -> None:
+    job = talk.submit(1, protect=protect)
+    talk.say("a", m.AppStarted(job.id, 1, 7))
+    talk.say("a", ended(job))
+    assert state(job) is JobState.DONE
+    for name in "ab":
+        found = [order.job for order in talk.orders(name, m.ForgetCopies)]
+        assert found == ([job.id] if protect else [])
+
+
 def test_copies_of_a_job_that_runs_are_left_alone(talk: Talking) -> None:
     job = protected(talk, 2)
     beat(talk, "a", m.CopiesHeld(job.id, in_memory=True), holds=(held(job),))
