@@ -129,7 +129,7 @@ def test_an_agent_that_lost_the_ranks_of_a_running_job_ends_it(talk: Talking) ->
     talk.beat("a", held(job))
     assert job.state is JobState.RUNNING
     talk.beat("b")
-    assert state(job) is JobState.FAILED
+    assert (state(job), job.exit_code) == (JobState.FAILED, -9)
     assert job.end_reason is not None
     assert "agent b has lost the job's processes" in job.end_reason.text
 
