@@ -12,6 +12,7 @@ from dq_client.base import messages as m
 from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.launching import Launching
 from dq_server.core.model.worlds import Worlds
+from dq_server.live.orders.reconciliation import REPEAT_AFTER_S
 from tests.live.talking import Talking, ended, held, refusal, running
 
 
@@ -99,7 +100,7 @@ def test_an_agent_whose_order_was_lost_gets_it_again(talk: Talking) -> None:
     talk.say("a", m.AppStarted(job.id, 1, 7))
     talk.beat("b")
     assert not talk.orders("b", m.StartRanks), "it may still be under way"
-    talk.later(4)
+    talk.later(REPEAT_AFTER_S)
     talk.beat("a", held(job))
     talk.beat("b")
     assert len(talk.orders("b", m.StartRanks)) == 1
@@ -117,7 +118,7 @@ def test_an_agent_that_was_away_at_the_start_gets_the_order_when_it_reports(
     job = talk.submit(2)
     assert len(talk.orders("a", m.StartRanks)) == 1
     talk.agent("b")
-    talk.later(4)
+    talk.later(REPEAT_AFTER_S)
     talk.beat("b")
     assert [order.job for order in talk.orders("b", m.StartRanks)] == [job.id]
     talk.close()
@@ -125,7 +126,7 @@ def test_an_agent_that_was_away_at_the_start_gets_the_order_when_it_reports(
 
 def test_an_agent_that_lost_the_ranks_of_a_running_job_ends_it(talk: Talking) -> None:
     job = running(talk, "a", "b")
-    talk.later(4)
+    talk.later(REPEAT_AFTER_S)
     talk.beat("a", held(job))
     assert job.state is JobState.RUNNING
     talk.beat("b")
@@ -425,7 +426,7 @@ def test_a_worker_that_was_lost_or_never_ordered_is_ordered_again(talk: Talking)
     (one,), (two,) = talk.orders("a", m.StartRanks), talk.orders("b", m.StartRanks)
     talk.beat("b")
     assert not talk.orders("b", m.StartRanks), "it may still be under way"
-    talk.later(4)
+    talk.later(REPEAT_AFTER_S)
     talk.beat("a", held(job, one.world))
     talk.beat("b")
     assert not talk.orders("a", m.StartRanks)
@@ -538,7 +539,7 @@ def test_a_launch_that_was_lost_is_ordered_again(old: Talking) -> None:
     assert len(old.orders("a", m.Launch)) == 1
     old.beat("a")
     assert not old.orders("a", m.Launch), "it may still be under way"
-    old.later(4)
+    old.later(REPEAT_AFTER_S)
     old.beat("a", held(job))
     assert not old.orders("a", m.Launch)
     old.beat("a")
@@ -550,7 +551,7 @@ def test_an_agent_that_lost_an_application_ends_the_job(old: Talking) -> None:
     old.say("a", m.AppStarted(job.id, 1, 7))
     old.beat("a")
     assert job.state is JobState.RUNNING, "its heartbeat may be older than that"
-    old.later(4)
+    old.later(REPEAT_AFTER_S)
     old.beat("b")
     assert state(job) is JobState.RUNNING, "it is not the first node's"
     old.beat("a")
