@@ -219,6 +219,13 @@ def test_a_copy_on_disk_is_found_by_the_next_start(played: Played) -> None:
     assert played.each(restored, ()) == 3 * [("of ((0, 5),)", ((0, 5),))]
 
 
+def test_folders_on_the_way_to_the_copies_are_made(played: Played) -> None:
+    folder = played.disk / "of" / "job"
+    played.patch.setenv("DQ_PROTECT_DIR", str(folder))
+    played.each(lambda one: one.make())
+    assert [path.name for path in complete_copies(folder)] == ["2.1"]
+
+
 def test_points_are_counted_from_the_last_copy(played: Played) -> None:
     def work(one: Protector) -> Any:
         one.remap_point(make=False, turns=1)
@@ -420,6 +427,18 @@ def test_the_newest_copy_that_is_sound_is_taken_and_newer_ones_go(played: Played
     for host in ("n1", "n2"):
         assert [path.name for path in complete_copies(played.of(host))] == ["2.1"]
         assert not (played.of(host) / "2.2").exists()
+
+
+def test_of_two_sound_copies_the_newer_one_is_taken(played: Played) -> None:
+    played.in_memory()
+    played.each(twice)
+
+    def chosen(comm: Any) -> str:
+        memory = in_place.CopyMemory(played.memory, JOB, HOSTS[comm.rank])
+        found = in_place.choose_in_memory(comm, memory, INSTANCE)
+        return "" if found is None else found.copy.folder.name
+
+    assert played.ranks(chosen) == 3 * ["2.2"]
 
 
 def test_only_the_first_rank_of_a_node_puts_its_folder_in_order(played: Played) -> None:
