@@ -224,6 +224,7 @@ def test_folders_on_the_way_to_the_copies_are_made(played: Played) -> None:
     played.patch.setenv("DQ_PROTECT_DIR", str(folder))
     played.each(lambda one: one.make())
     assert [path.name for path in complete_copies(folder)] == ["2.1"]
+    assert [path.stat().st_mode & 0o777 for path in (folder, folder / "2.1")] == 2 * [0o700]
 
 
 def test_points_are_counted_from_the_last_copy(played: Played) -> None:
@@ -361,6 +362,27 @@ def test_each_part_is_on_two_nodes(played: Played) -> None:
     assert of_n2 == of_n1
     assert not (played.disk / "1.1").exists(), "an earlier start has left it there"
     assert played.each(back, ()) == 3 * [BACK]
+
+
+def test_copies_in_memory_of_a_single_rank_replace_those_on_disk(alone: Protector) -> None:
+    alone.make()
+    on_disk = alone.disk
+    assert len(complete_copies(on_disk)) == 1
+    in_memory = on_disk.parent / "memory"
+    in_memory.mkdir(mode=0o700)
+    alone.memory = str(in_memory)
+    alone.make()
+    assert complete_copies(on_disk) == []
+
+
+def test_what_one_rank_cannot_restore_is_an_error_on_all(played: Played) -> None:
+    def work(comm: Any) -> str:
+        with pytest.raises(ProtectionError) as e:
+            recovery.together(comm, "no room" if comm.rank == 1 else "")
+        recovery.together(comm, "")
+        return str(e.value)
+
+    assert played.ranks(work) == 3 * ["the copy of its data cannot be restored: no room"]
 
 
 @pytest.mark.parametrize("lost", ["n1", "n2"])
