@@ -11,10 +11,10 @@ import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import msgspec
 from msgspec import Meta, Struct
 
 from dq_client.base.errors import UsageError
+from dq_client.base.text_files import tables_as
 
 SCHEMA = 1
 Count = Annotated[int, Meta(ge=0, le=10_000_000)]
@@ -112,10 +112,7 @@ class Report(Struct, frozen=True):
 
 def checked(data: dict[str, Any]) -> Report:
     """`data` as a Report; a UsageError of one line says which field is wrong."""
-    try:
-        report = msgspec.convert(data, Report)
-    except msgspec.ValidationError as e:
-        raise UsageError(f"the data are not a report's: {e}") from None
+    report = tables_as(data, Report, "the data are not a report's")
     if report.job is not None and [j.id for j in report.jobs] != [report.job]:
         raise UsageError(f"the data are not a report's: about job {report.job}, but without it")
     return report
