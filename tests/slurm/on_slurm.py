@@ -58,6 +58,12 @@ class OnSlurm(Live):
             assert time.monotonic() < until_s, f"nodes {self.nodes()}, pool {self.pool()}"
             time.sleep(0.1)
 
+    def slurm_ended(self, *jobs: int, timeout_s: float = 180.0) -> None:
+        """Wait until Slurm has these no more."""
+        until_s = time.monotonic() + timeout_s
+        while self.slurm.jobs().keys() & set(jobs) and time.monotonic() < until_s:
+            time.sleep(0.2)
+
     def journal(self) -> list[tuple[float, str, Json]]:
         """Events so far: time, type, body."""
         with sqlite3.connect(f"file:{self.home.journal}?mode=ro", uri=True) as connection:
