@@ -36,6 +36,7 @@ BYTES = {
     "Kill": ("54e80548427f3bd6", "54e80548427f3bd6"),
     "Hold": ("dfae03e37099aef9", "dfae03e37099aef9"),
     "Release": ("3e9e03257e23d1de", "3e9e03257e23d1de"),
+    "Edit": ("3b83b9aeb857f9ab", "ba71ea259616941a"),
     "Resize": ("3b2df41af87a004a", "e350545fbcc01038"),
     "Reserve": ("479a3b10a267834f", "7e355d243bf31194"),
     "CancelReservation": ("fd76e1cc43f064dc", "fd76e1cc43f064dc"),
