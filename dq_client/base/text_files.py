@@ -104,6 +104,8 @@ def explained(text: str, kind: Any = None) -> str:
         if wrong.groups() == ("array", "object") and named:
             needed += f" (write [[{named[-1]}]])"
         return f"{at}{needed} is needed, not {_KINDS.get(wrong[2]) or wrong[2]}"
+    if (wrong := re.fullmatch(r"Invalid value '(.*)'", what)) and place == ".t":
+        return f"unknown request {wrong[1]!r}: another version of dq has sent it"
     if wrong := re.fullmatch(r"Invalid enum value (.*)", what):
         words = get_args(_kind_at(kind, steps))
         return f"{at}{wrong[1]} is unknown; {known_words(wrong[1], map(str, words))}"

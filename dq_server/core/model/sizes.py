@@ -93,8 +93,8 @@ def _candidates(kind: ChainKind, largest: int, multiple: int) -> Iterable[int]:
     elif kind == "multiple":
         yield from range(multiple, largest + 1, multiple)
     else:
-        known = known_words(kind, ("square", "powers", "multiple"))
-        raise InvalidSpec(f"unknown chain of sizes {kind!r}; {known}")
+        known = ("square", "powers", "multiple")
+        raise InvalidSpec(f"unknown chain of sizes {kind!r}; {known_words(kind, known)}")
 
 
 def largest_at_most(legal: Sequence[Configuration], size: int) -> Configuration | None:
