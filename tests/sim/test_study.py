@@ -19,13 +19,13 @@ from click.testing import CliRunner
 from scipy import stats
 
 from dq_server.sim.cli import sim
-from dq_server.sim.generators.lublin import lublin
 from dq_server.sim.intervals import interval, t_95
 from dq_server.sim.study import runs
 from dq_server.sim.study.file import read_study
 from dq_server.sim.study.results import FIGURES, Group
 from dq_server.sim.swf import FIELDS, write_swf
 from harness.commands import ROOT
+from harness.generators.lublin import lublin
 from tests.pages.owners import of
 
 COLUMNS = ("log", "policy", "share", "seed", "mean_turnaround_s", "mean_wait_s", "makespan_s",

@@ -65,7 +65,6 @@ def read(path: Path) -> list[Hook]:
 
 
 def parse(data: dict[str, Any], where: str) -> list[Hook]:
-    """See read."""
     tables = data.get("hook")
     if set(data) - {"hook"} or not isinstance(tables, list) or not tables:
         raise UsageError(f"{where}: it has tables [[hook]], at least one, and nothing else")

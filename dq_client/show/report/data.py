@@ -33,6 +33,15 @@ class Stay(Struct, frozen=True):
     redistribution_time_s: Seconds
     decision: str
     reason: str
+    iteration_spread_s: tuple[Seconds, Seconds] | None = None
+
+
+class Place(Struct, frozen=True):
+    """Where a job was: slots by node, as `0-3,6`."""
+
+    since_s: Seconds
+    until_s: Seconds | None
+    nodes: dict[str, Annotated[str, Meta(pattern=r"^\d+(-\d+)?(,\d+(-\d+)?)*$")]]
 
 
 class StoryLine(Struct, frozen=True):
@@ -61,6 +70,7 @@ class Job(Struct, frozen=True):
     argv: list[str] = []
     legal_sizes: list[Count] = []
     story: list[StoryLine] = []
+    places: list[Place] = []
 
 
 class Line(Struct, frozen=True):

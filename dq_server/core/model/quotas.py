@@ -94,7 +94,6 @@ class QuotaOptions(Options):
         return {kind: _limits(kind, by_name) for kind, by_name in table.items()}
 
     def validate(self) -> None:
-        """See Options."""
         for kind, by_name in (("user", self.user), ("group", self.group)):
             for name, limits in by_name.items():
                 where = _where(kind, name)

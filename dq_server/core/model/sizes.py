@@ -93,7 +93,7 @@ def _candidates(kind: ChainKind, largest: int, multiple: int) -> Iterable[int]:
     elif kind == "multiple":
         yield from range(multiple, largest + 1, multiple)
     else:
-        raise InvalidSpec(f"unknown chain of sizes {kind!r}; {known_words(kind, get_args(ChainKind))}")
+        raise InvalidSpec(f"unknown chain {kind!r}; {known_words(kind, get_args(ChainKind))}")
 
 
 def largest_at_most(legal: Sequence[Configuration], size: int) -> Configuration | None:
