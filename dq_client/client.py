@@ -315,7 +315,7 @@ class Job:
         self.cluster._call(m.Release(self.id))
 
     def edit(self, *, walltime: float | str | None = None, priority: int | None = None) -> None:
-        """Change it while it waits; walltime: seconds, or "2h". Refused once it has started."""
+        """Change walltime (seconds, or "2h") or priority of a job that has not started."""
         from dq_client.base.values import parse_time
 
         walltime_s = None if walltime is None else parse_time("walltime", str(walltime))
