@@ -113,7 +113,7 @@ def agent_start(**o: Any) -> None:
     " from standard input.",
 )  # fmt: skip
 @click.option("--lasts", help="The node is there for so long only: jobs leave before. 90m, 12h.")
-# From a batch script of ours: the pool's ticket under which Slurm was asked for this node.
+# From a batch script of ours: the pool's ticket under which this node was asked for.
 @click.option("--holder", type=int, hidden=True, default=0)
 def agent_run(source: str | None, **o: Any) -> None:
     """Run an agent in the foreground, for systemd, batch jobs and containers.
@@ -124,10 +124,10 @@ def agent_run(source: str | None, **o: Any) -> None:
 
     home = Home.default()
     if o["holder"]:
-        from dq_client.deploy.slurm import holder as slurm
+        from dq_client.deploy.batch import holder
 
-        home = slurm.own_home(home)
-        o["node"] = slurm.free_name(home)
+        home = holder.own_home(home)
+        o["node"] = holder.free_name(home, o["node"] or os.uname().nodename)
     info = _node(o)
     given = None if source is None else credentials.read(source)
     within_s = _leave_within_s(o["leave_within"])
