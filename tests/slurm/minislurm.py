@@ -68,17 +68,18 @@ LOOSE = "ProctrackType=proctrack/linuxproc"
 
 def missing() -> str:
     """What keeps a Slurm from running here; empty: nothing."""
-    absent = [name for name in (*DAEMONS, *COMMANDS) if _which(name) is None]
+    absent = [name for name in (*DAEMONS, *COMMANDS) if which(name) is None]
     return (
         f"no {', '.join(absent)} (apt-get install slurmctld slurmd slurm-client)" if absent else ""
     )
 
 
-def _which(name: str) -> str | None:
+def which(name: str) -> str | None:
+    """The path of a program, also of those for root only."""
     return shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
 
 
-def _free_ports(count: int) -> int:
+def free_ports(count: int) -> int:
     """The first of so many ports in a row that are free."""
     for first in range(21000, 30000, count):
         with contextlib.ExitStack() as held:
@@ -98,7 +99,7 @@ class MiniSlurm:
 
     def __init__(self, root: Path, nodes: int = 4, cpus: int = 1, *, strict: bool = False) -> None:
         self.root, self.nodes = root, nodes
-        port, host = _free_ports(nodes + 1), socket.gethostname().split(".")[0]
+        port, host = free_ports(nodes + 1), socket.gethostname().split(".")[0]
         for name in ("run", "log", "state", "spool"):
             (root / name).mkdir(parents=True)
         self.conf = root / "slurm.conf"
@@ -139,7 +140,7 @@ class MiniSlurm:
         return "\n".join(lines)
 
     def _daemon(self, name: str, *options: str) -> subprocess.Popen[bytes]:
-        program = _which(name)
+        program = which(name)
         assert program is not None
         with (self.root / "log" / f"{name}.out").open("ab") as out:
             process = subprocess.Popen(
