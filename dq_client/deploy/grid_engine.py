@@ -7,7 +7,8 @@ holder's script (`-notify`), and SIGKILL when the queue's `notify` is over.
 
 from __future__ import annotations
 
-import getpass
+import os
+import pwd
 import re
 import shlex
 import time
@@ -34,8 +35,7 @@ COMMANDS = CommandLine(
     "Grid Engine",
     away=re.compile(r"commlib error|unable to (send|contact|receive)|timeout|timed out", re.I),
     noise=re.compile(r"^Exiting\.$"),
-    hidden=("SGE_", "JOB_", "PE_", "NSLOTS", "NHOSTS", "NQUEUES", "TASK_", "QUEUE"),
-    kept=("SGE_ROOT", "SGE_CELL", "SGE_CLUSTER_NAME", "SGE_QMASTER_PORT", "SGE_EXECD_PORT"),
+    hidden=("SGE_TASK_", "SGE_O_", "PE_HOSTFILE", "JOB_ID", "JOB_NAME"),
     variables={"TZ": "UTC"},  # of the times that qstat prints
 )
 NO_ERROR = re.compile(r"does not exist|already in deletion|has deleted|has registered")
@@ -108,7 +108,8 @@ class GridEngine:
 
     def holders(self, cluster: str) -> list[Has]:
         """See System."""
-        shown = self._run("qstat", "-xml", "-r", "-s", "prsz", "-u", getpass.getuser())
+        user = pwd.getpwuid(os.getuid()).pw_name
+        shown = self._run("qstat", "-xml", "-r", "-s", "prsz", "-u", user)
         return read_holders(shown, cluster, time.time(), self._notify_s)
 
     def cancel(self, keys: Sequence[str]) -> None:

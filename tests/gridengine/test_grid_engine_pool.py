@@ -44,11 +44,12 @@ def test_from_zero_nodes_to_four_and_back(on: OnGridEngine) -> None:
 def test_nodes_that_are_needed_together_are_one_array_and_their_end_is_known(
     on: OnGridEngine,
 ) -> None:
-    on.up_with("idle_s = 60")
-    job = on.submit("-n", 3, "--kind", "rigid", "--walltime", "5m", "--", "sleep", 5)
+    table = f'queue = "{QUEUE}"\ntime = "0:30:00"\nparallel_environment = "smp"'
+    on.up_with("idle_s = 60\nshape = { processors = 2 }", table)
+    job = on.submit("-n", 4, "--kind", "rigid", "--walltime", "5m", "--", "sleep", 5)
     on.wait(job, lambda j: j["state"] == "running")
     assert len({task.partition(".")[0] for task in on.system.tasks()}) == 1
-    assert sorted(on.held()) == [1, 2, 3]
+    assert sorted(on.held()) == [1, 2]
     on.until(lambda: all(t["until_s"] for t in on.pool()["tickets"]))
     left_s = [t["until_s"] - time.time() for t in on.pool()["tickets"]]
     assert all(0 < s <= 1800 for s in left_s), left_s
@@ -142,13 +143,23 @@ def test_a_refusal_is_told_and_tried_again(on: OnGridEngine, tmp_path: Path) -> 
     assert on.wait_end(job)["state"] == "done"
 
 
-def test_a_job_in_error_state_and_an_agent_that_cannot_start_say_why(
-    on: OnGridEngine, tmp_path: Path
-) -> None:
-    on.up_with("retry_s = 1", f'queue = "{QUEUE}"\nlines = ["-S /nowhere/bash"]\n'
-               f'python = "{tmp_path}/nowhere"')  # fmt: skip
+def test_an_agent_that_cannot_start_says_why(on: OnGridEngine, tmp_path: Path) -> None:
+    on.up_with("retry_s = 1", f'queue = "{QUEUE}"\npython = "{tmp_path}/nowhere"')
     job = on.submit("-n", 1, *SHORT)
     on.until(lambda: "No such file or directory" in on.why(job))
+    on.dq("kill", job)
+
+
+def test_a_holder_in_error_state_is_removed(on: OnGridEngine, tmp_path: Path) -> None:
+    Fake(on, tmp_path, "qsub").does(
+        "words=()\n"
+        'for word in "$@"; do [ "$word" = / ] && word=/nowhere; words+=("$word"); done\n'
+        'qsub "${words[@]}"'
+    )
+    on.up_with("retry_s = 600")
+    job = on.submit("-n", 1, *SHORT)
+    on.until(lambda: "is in state Eqw" in on.why(job))
+    on.until(lambda: not on.held())
     on.dq("kill", job)
 
 
