@@ -44,8 +44,10 @@ SCRIPT = """\
 #!/bin/bash
 {options}
 # One node of a DQ cluster. dq down ends it, and so does qdel: SIGUSR2 comes first.
-trap 'kill -TERM $agent 2>/dev/null' TERM INT USR1 USR2
-(trap '' USR1 USR2; exec {agent} --holder="$SGE_TASK_ID") &
+trap '' HUP INT USR1 XCPU
+trap 'kill -TERM $agent 2>/dev/null' TERM
+trap 'kill -USR2 $agent 2>/dev/null' USR2
+{agent} --holder="$SGE_TASK_ID" &
 agent=$!
 wait $agent
 code=$?
@@ -143,7 +145,8 @@ def script(request: HolderRequest, table: GridEngineTable) -> str:
     if table.time:
         ours.append(f"-l h_rt={table.time}")
     lines = [f"#$ {option}" for option in (*ours, *table.options())]
-    return SCRIPT.format(options="\n".join(lines), agent=shlex.join(request.agent()))
+    agent = request.agent({"TERM": request.kill_wait_s, "USR2": request.kill_wait_s})
+    return SCRIPT.format(options="\n".join(lines), agent=shlex.join(agent))
 
 
 def submission(request: HolderRequest) -> list[str]:

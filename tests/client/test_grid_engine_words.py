@@ -28,7 +28,7 @@ from dq_client.deploy.grid_engine import (
 RECORDED = Path(__file__).parent / "grid_engine"
 STARTED_S = 1795802804.0  # 2026-11-27T18:06:44 UTC
 FILE = 'engine = "grid_engine"\n[pool]\nmax = 4\n'
-ASK = HolderRequest("ab12", [7, 8, 9], 2, "/shared/x y", "/opt/py", "/home/me/dq", 9.0)
+ASK = HolderRequest("ab12", [7, 8, 9], 2, "/shared/x y", "/opt/py", "/home/me/dq", 0.0, 10.0)
 
 
 def recorded(name: str) -> str:
@@ -108,6 +108,7 @@ def test_the_script_is_sound_and_has_no_secret() -> None:
     text = script(ASK, GridEngineTable())
     assert subprocess.run(["bash", "-n"], input=text, text=True, check=False).returncode == 0
     assert "'--credentials=/shared/x y/credentials'" in text
+    assert "--notice=TERM=9s --notice=USR2=9s" in text
 
 
 @pytest.mark.parametrize(

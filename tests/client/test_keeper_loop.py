@@ -62,7 +62,7 @@ def test_who_may_be_asked_for_the_end_of_a_barrier_waits_for_a_while(played: Pla
 
 def test_ranks_are_killed_again_and_again_once_their_grace_is_over(played: Played) -> None:
     played.start()
-    played.handlers[TERM](TERM, None)
+    played.handlers[signal.SIGQUIT](signal.SIGQUIT, None)
     assert played.kills == [(0, TERM)]
     assert played.keeper._patience_s() == pytest.approx(GRACE_S)
     played.keeper._terminate()

@@ -67,7 +67,7 @@ def test_holders_are_found_by_their_names() -> None:
     ]
 
 
-ASK = HolderRequest("ab12", [3], 2, "/shared/x y", "/opt/py", "/home/me/dq", 9.0)
+ASK = HolderRequest("ab12", [3], 2, "/shared/x y", "/opt/py", "/home/me/dq", 10.0, 2.0)
 
 
 def test_a_users_lines_come_after_ours_and_count() -> None:

@@ -67,6 +67,7 @@ class HolderRequest:
     tickets  consecutive numbers
     folder   that all nodes see
     home     DQ_HOME of the server
+    grace_s, kill_wait_s  as in Site; 0: there is no grace
     """
 
     cluster: str
@@ -75,10 +76,14 @@ class HolderRequest:
     folder: str
     python: str
     home: str
-    leave_within_s: float
+    grace_s: float
+    kill_wait_s: float
 
-    def agent(self) -> list[str]:
-        """The command of a holder's agent; the script adds `--holder`, its ticket."""
+    def agent(self, notices: Mapping[str, float]) -> list[str]:
+        """The command of a holder's agent; the script adds `--holder`, its ticket.
+
+        `notices`: how long after which signal the system kills what is left, as in `TERM`: 30 s.
+        """
         return [
             "env",
             f"DQ_HOME={self.home}",
@@ -86,8 +91,13 @@ class HolderRequest:
             *("-P", "-m", "dq_client.cli.main", "agent", "run"),
             f"--processors={self.processors}",
             f"--credentials={self.folder}/credentials",
-            f"--leave-within={self.leave_within_s:g}s",
+            *(f"--notice={name}={_notice_s(s):g}s" for name, s in notices.items()),
         ]
+
+
+def _notice_s(left_s: float) -> float:
+    """A little before the system's own end: what is left then is ended by the agent."""
+    return left_s - min(1.0, left_s / 8)
 
 
 def output(folder: str, ticket: int | str) -> str:

@@ -51,6 +51,7 @@ class Context:
     owner: process_tree.Owner  # what tells this agent's processes from all others
     connection: Connection
     holdings: Holdings
+    borrowed: bool = False  # a batch system has lent the nodes, and sends signals to all processes
     reports: Reports = field(default_factory=Reports)
     closed: ClosedInstances = field(default_factory=ClosedInstances)
     clock: Callable[[], float] = time.monotonic

@@ -108,15 +108,13 @@ class Draining(Feature):
             drains.gone[node.name] = ""
             return
         deadline_s = None if event.within_s is None else now + event.within_s
-        lasting, reason, by = not event.leaves, event.reason, event.by
+        lasting, reason, by, life = not event.leaves, event.reason, event.by, event.life
         if known is not None:  # it was to be empty, and now is to leave as well
             ends = [s for s in (known.deadline_s, deadline_s) if s is not None]
             deadline_s = min(ends, default=None)
             lasting = known.lasting and bool(event.life)
-            reason = reason or known.reason
-        drains.nodes[node.name] = Drain(
-            now, deadline_s, reason, by, event.leaves, event.life, lasting
-        )
+            reason, life = reason or known.reason, life or known.life
+        drains.nodes[node.name] = Drain(now, deadline_s, reason, by, event.leaves, life, lasting)
         if node.up:
             self._withhold(turn, node)
 

@@ -89,7 +89,11 @@ class Pooling(Feature):
             )
         learned = bool(event.node) and not ticket.node  # an engine may say it later than the grant
         ticket.node = event.node or ticket.node
-        ticket.until_s = ticket.until_s if event.until_s is None else event.until_s
+        lasts_s = turn.options(PoolOptions).lasts_s
+        if event.until_s is not None:
+            ticket.until_s = event.until_s
+        elif ticket.until_s is None and lasts_s is not None:  # no later, until the engine says when
+            ticket.until_s = turn.now + lasts_s
         if ticket.until_s is not None and ticket.node and ticket.state is not TicketState.LEFT:
             Ends.of(turn.state).learn(ticket.node, ticket.until_s, turn.now)
         if ticket.state is TicketState.ASKED:

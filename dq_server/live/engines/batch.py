@@ -14,7 +14,7 @@ from dq_server.live.engines.port import Has
 
 LAST_BYTES = 4096
 WORDS_MAX = 300
-LEAVE_WITHIN_S = 30.0  # where it is not known how long a holder is left
+KILL_WAIT_S = 30.0  # where it is not known
 
 
 class BatchEngine:
@@ -31,7 +31,6 @@ class BatchEngine:
 
     def ask(self, tickets: Sequence[int], processors: int) -> None:
         """See Engine."""
-        left_s = self._noted.grace_s or self._noted.kill_wait_s or LEAVE_WITHIN_S
         request = HolderRequest(
             cluster=self._noted.cluster,
             tickets=tickets,
@@ -39,8 +38,8 @@ class BatchEngine:
             folder=self._folder,
             python=self._python,
             home=str(self._home.root),
-            # A second before the system's own end: what is left then is ended by its agent.
-            leave_within_s=max(1.0, left_s - 1.0),
+            grace_s=self._noted.grace_s or 0.0,
+            kill_wait_s=self._noted.kill_wait_s or KILL_WAIT_S,
         )
         self._system.submit(request)
 
