@@ -14,6 +14,7 @@ import shlex
 import time
 from calendar import timegm
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from xml.etree import ElementTree
 
 from dq_client.base.errors import UsageError
@@ -36,8 +37,9 @@ COMMANDS = CommandLine(
     away=re.compile(r"commlib error|unable to (send|contact|receive)|timeout|timed out", re.I),
     noise=re.compile(r"^Exiting\.$"),
     hidden=("SGE_TASK_", "SGE_O_", "PE_HOSTFILE", "JOB_ID", "JOB_NAME"),
-    variables={"TZ": "UTC"},  # of the times that qstat prints
 )
+# Times of day without summer time; not for qsub, whose environment jobs get (-V).
+IN_UTC = replace(COMMANDS, variables={"TZ": "UTC"})
 NO_ERROR = re.compile(r"does not exist|already in deletion|has deleted|has registered")
 
 SCRIPT = """\
@@ -111,7 +113,8 @@ class GridEngine:
     def holders(self, cluster: str) -> list[Has]:
         """See System."""
         user = pwd.getpwuid(os.getuid()).pw_name
-        shown = self._run("qstat", "-xml", "-r", "-s", "prsz", "-u", user)
+        words = ["qstat", "-xml", "-r", "-s", "prsz", "-u", user]
+        shown = IN_UTC.run(words, self._table.answer_within_s)
         return read_holders(shown, cluster, time.time(), self._notify_s)
 
     def cancel(self, keys: Sequence[str]) -> None:

@@ -160,7 +160,9 @@ def test_where_grid_engine_is_stays_and_the_job_that_this_runs_in_does_not(
 ) -> None:
     for name in ("SGE_ROOT", "SGE_TASK_ID", "JOB_ID", "DQ_JOB_KEY"):
         monkeypatch.setenv(name, "7")
+    monkeypatch.delenv("TZ", raising=False)
     found = COMMANDS.environment()
+    assert "TZ" not in found, "qsub hands it to jobs"
     assert found["SGE_ROOT"] == "7" and not {"SGE_TASK_ID", "JOB_ID", "DQ_JOB_KEY"} & found.keys()
 
 
