@@ -80,14 +80,14 @@ def which(name: str) -> str | None:
 
 
 def free_ports(count: int) -> int:
-    """The first of so many ports in a row that are free."""
-    for first in range(21000, 30000, count):
+    """The first of so many ports in a row that are free; others for each process that asks."""
+    for first in range(21000 + os.getpid() % 500 * 16, 30000, count):
         with contextlib.ExitStack() as held:
             try:
                 for port in range(first, first + count):
                     probe = held.enter_context(socket.socket())
                     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                    probe.bind(("127.0.0.1", port))
+                    probe.bind(("", port))
             except OSError:
                 continue
             return first
