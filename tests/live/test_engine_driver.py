@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
+from dq_client.base.home import Home
+from dq_client.deploy.batch.system import output
+from dq_client.deploy.batch_settings import BatchRecord, SlurmTable
+from dq_client.deploy.slurm.commands import Slurm
 from dq_server.live.engines import driver
+from dq_server.live.engines.batch import BatchEngine
 from dq_server.live.engines.driver import Driver
 from dq_server.live.engines.port import (
     EngineRefusal,
@@ -113,7 +119,7 @@ def test_a_node_that_is_taken_back_is_told_once_and_its_end_does_not_move() -> N
     c.engine.has(1, TicketPhase.RUNNING, 600.0, place="n1")
     assert c.round({1: UP}) == [Started(1, 600.0)]
     c.engine.move("1", TicketPhase.REVOKED, 9.0)
-    assert c.round({1: UP}) == [Revoked(1, 9.0, "job 1 is revoked")]
+    assert c.round({1: UP}) == [Revoked(1, 9.0, "job 1 is revoked; it said: last words of 1")]
     c.engine.move("1", TicketPhase.REVOKED, 8.0)
     assert c.round({1: UP}) == [] and c.engine.given == []
     c.engine.move("1", TicketPhase.ENDED)
@@ -250,3 +256,18 @@ def test_one_that_comes_and_goes_between_two_rounds_leaves_its_last_words() -> N
     assert c.round({1: ASKED}, driver.SHOWS_S + 1) == [
         EngineRefusal(1, "Batch has taken it in and has it no more; it said: last words of 1")
     ]
+
+
+def test_a_holders_last_words_are_its_own_or_the_cause_of_its_end(tmp_path: Path) -> None:
+    noted = BatchRecord("ab12", {}, "c.toml", slurm=SlurmTable())
+    engine = BatchEngine(Home(tmp_path), noted, Slurm(SlurmTable()), "python")
+    assert engine.words(1) == ""
+    file = Path(output(str(noted.folder(Home(tmp_path))), 1))
+    file.parent.mkdir(parents=True, mode=0o700)
+    slurms = "slurmstepd: error: *** JOB 3 ON n1 CANCELLED AT 2026-11-27T18:06:44"
+    for text, words in (
+        (f"no MPI here\n{slurms} ***\nsrun: error: n1: task 0: Killed\n", "no MPI here"),
+        (f"no MPI here\n{slurms} DUE TO TIME LIMIT ***\n", "DUE TO TIME LIMIT"),
+    ):
+        file.write_text(text)
+        assert engine.words(1) == words

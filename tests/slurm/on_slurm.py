@@ -26,4 +26,5 @@ class OnSlurm(OnBatchSystem):
 
     def holders(self) -> dict[int, int]:
         """Tickets of Slurm's jobs, by their numbers."""
-        return {job: int(name.rsplit("-", 1)[1]) for job, name in self.slurm.jobs().items()}
+        mine = {j: name for j, name in self.slurm.jobs().items() if name.startswith("dq-")}
+        return {job: int(name.rsplit("-", 1)[1]) for job, name in mine.items()}

@@ -126,7 +126,7 @@ class System(Protocol):
 
     name     in messages
     at_once  how many nodes one request may be for
-    noise    lines of a holder's output that the system itself writes
+    noise    what the system itself writes into a holder's output, but for a group: the cause
     """
 
     name: str

@@ -53,7 +53,8 @@ class Slurm:
 
     name = "Slurm"
     at_once = 1
-    noise = re.compile("CANCELLED|srun:")
+    # Of its own line that a job is cancelled only the cause counts: "DUE TO TIME LIMIT".
+    noise = re.compile(r".*srun:.*|.*\*\*\* .* CANCELLED AT \S+( DUE TO [A-Z ]+)? \*\*\*.*")
 
     def __init__(self, table: SlurmTable, kill_wait_s: float | None = None) -> None:
         self._table, self._within_s = table, table.answer_within_s

@@ -60,5 +60,7 @@ class BatchEngine:
                 lines = f.read().decode(errors="replace").strip().splitlines()
         except OSError:
             return ""
-        lines = [line for line in lines if not self._system.noise.search(line)]
+        noise = self._system.noise
+        lines = [noise.sub(lambda m: "".join(filter(None, m.groups())), x).strip() for x in lines]
+        lines = [line for line in lines if line]
         return lines[-1][:WORDS_MAX] if lines else ""

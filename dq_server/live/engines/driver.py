@@ -127,7 +127,7 @@ class Driver:
             return []
         self._revoked.add(has.ticket)
         left_s = UNKNOWN_LEFT_S if has.left_s is None else has.left_s
-        return [Revoked(has.ticket, left_s, has.why)]
+        return [Revoked(has.ticket, left_s, self._with_words(has.ticket, has.why))]
 
     def _may_come(self, ticket: int) -> bool:
         """Whether a request may still be on its way, so that nothing can be said to be over."""
