@@ -28,14 +28,14 @@ def growing(iterations: int, seconds: float = 0.2) -> tuple[object, ...]:
 
 
 def test_from_zero_nodes_to_four_and_back(on: OnGridEngine) -> None:
-    on.up_with("idle_s = 8")  # longer than the job measures before it takes more
+    on.up_with("idle_s = 30")  # longer than the job measures before it takes more
     assert on.nodes() == {} and on.held() == []
-    job = on.submit("-n", 1, "--sizes", "1,2,4", *growing(160, 0.4))
-    on.until(lambda: 4 in on.sizes(job))
+    job = on.submit("-n", 1, "--sizes", "1,2,4", *growing(240, 0.4))
+    on.until(lambda: 4 in on.sizes(job), 120)
     assert on.sizes(job) == [1, 2, 4]
     assert sorted(on.held()) == [1, 2, 3, 4]
     on.ended_well(job)
-    on.until(lambda: not on.held() and not on.pool()["tickets"])
+    on.until(lambda: not on.held() and not on.pool()["tickets"], 120)
     assert set(on.nodes().values()) == {"left"}
     whats = [d["what"] for d in on.pool()["decisions"]]
     assert (whats.count("ask"), whats.count("drain"), whats.count("give")) == (4, 4, 4)
