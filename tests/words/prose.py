@@ -26,7 +26,21 @@ VERB = r"(?:is|are|was|were|has|have|had|can|may|must|does|do|will|would)"
 # Nouns that `who` may follow, and subjects that may say something.
 PERSON = "".join(
     rf"(?<!\b{noun} )"
-    for noun in ("people", "person", "user", "users", "reader", "readers", "those", "anyone", "someone")
+    for noun in (
+        "people",
+        "person",
+        "user",
+        "users",
+        "reader",
+        "readers",
+        "those",
+        "anyone",
+        "anybody",
+        "Anybody",
+        "People",
+        "administrators",
+        "someone",
+    )
 )
 SPEAKER = "".join(
     rf"(?<!\b{noun} )" for noun in ("you", "we", "paper", "papers", "thesis", "people", "users")
