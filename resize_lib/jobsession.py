@@ -67,13 +67,15 @@ if TYPE_CHECKING:
 
 
 class Session(Declaring, TurnMethods):
-    """One per program. Attributes that change at a resize: `comm`, `grid`, `rank`, `size`.
+    """The connection of a program to DQ; one per program, made by `resize_lib.session()`.
+
+    A resize changes the attributes `comm`, `grid`, `rank` and `size`.
 
     checksums, max_extra_bytes: see `redistribution.redistribute`. connect: opens the connection to
     whatever decides on resizes; called in every process that becomes rank 0, when it is first
     needed. Default: the DQ server that launched the program, if one did. legal: the sizes that the
     program can run on (legal.py): the server orders no other; default: any.
-    report_interval_s: about so long turns share a remap point, 0: every turn is one; default:
+    report_interval_s: seconds between remap points; with 0 every iteration is one; default:
     DQ_REPORT_INTERVAL in the environment, or else pace.REPORT_S (docs/programs.md).
     """
 
@@ -167,10 +169,10 @@ class Session(Declaring, TurnMethods):
 
     @property
     def comm(self) -> MPI.Intracomm:
-        """The job's communicator: one object, which is the communicator of now at any time.
+        """The job's communicator: one object, which always stands for the present communicator.
 
-        `comm = rs.comm` may be kept. Ranks and sizes taken from it, and what is derived from it
-        (Split, Dup, Create_cart), may not: @rs.on_resize is for these.
+        `comm = rs.comm` may be kept. Ranks, sizes and communicators taken from it (Split, Dup,
+        Create_cart) may not; make them in a function marked @rs.setup. Not collective.
         """
         return self._comm
 
@@ -188,7 +190,7 @@ class Session(Declaring, TurnMethods):
 
     @property
     def arriving(self) -> bool:
-        """Whether this rank joins and has not come to the job's loop: its data are on their way."""
+        """Whether this rank joins and has not reached the job's loop, so it has no data yet."""
         return self.spawned and not self.loops.arrived
 
     @property
@@ -230,9 +232,9 @@ class Session(Declaring, TurnMethods):
         """Ask for `more` processors; ranks join at a coming remap point. Collective, in the loop.
 
         The answer's `what`: "granted"; "rejected" (a new request may be made at any time);
-        "waiting" for up to `timeout_s` (watch `asked`). `reason` says why, `available_in_s` when
-        the processors are expected to be there. One request or release can be pending at a time.
-        The job must be of the kind evolving.
+        "waiting" for up to `timeout_s` (watch `asked`). `reason` gives the cause,
+        `available_in_s` the expected time until the processors are there. One request or
+        release can be pending at a time. The job must be of the kind evolving.
         """
         if more < 1 or not timeout_s >= 0:
             raise ValueError(
@@ -277,7 +279,7 @@ class Session(Declaring, TurnMethods):
 
     @property
     def protects(self) -> bool:
-        """Whether the job is protected; one that is resized by restart has a protector, too."""
+        """Whether copies are made, because the job is protected or a resize is a restart."""
         return self.protector is not None and self.protector.protects
 
     @property

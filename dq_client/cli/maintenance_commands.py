@@ -21,7 +21,7 @@ from dq_client.show.output import clock, note, print_json, say, table
 @click.argument("nodes", nargs=-1)
 @click.option("--start", help="now, +10m, 14:30 or 2026-05-01T14:30.")
 @click.option("--duration", help="How long: 90s, 10m, 2h.")
-@click.option("--name", help="What the window is called.")
+@click.option("--name", help="Name of the window.")
 @click.option("--reason", default="", help="Shown by dq nodes and dq why.")
 @click.option("--cancel", metavar="NAME", help="Cancel a window instead of planning one.")
 @json_option
@@ -36,7 +36,7 @@ def maintenance(
 ) -> None:
     """Have NODES empty for a while, from a time on; without NODES list the windows.
 
-    Jobs that can be moved leave before; what is still there when the window begins is killed. No
+    Jobs that can be moved leave before; others are killed when the window begins. No
     other job starts there that may still run then.
     """
     if cancel is not None:

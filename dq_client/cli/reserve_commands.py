@@ -48,7 +48,7 @@ def seconds_until(text: str, now: datetime) -> float:
 @click.option("-n", "processors", type=click.IntRange(min=1), help="How many processors.")
 @click.option("--start", help="now, +10m, 14:30 or 2026-05-01T14:30.")
 @click.option("--duration", help="How long: 90s, 10m, 2h.")
-@click.option("--name", help="What jobs call it: dq submit --reservation NAME.")
+@click.option("--name", help="Name of the reservation, for dq submit --reservation NAME.")
 @click.option("--user", default="", help="Whose jobs may run in it; anybody's if not given.")
 @click.option("--cancel", metavar="NAME", help="Cancel a reservation instead of making one.")
 @json_option
@@ -63,7 +63,7 @@ def reserve(
 ) -> None:
     """Keep processors free for later; prints the reservation's name.
 
-    Nobody else gets processors that they would still hold then. It is refused if running jobs are
+    No other job gets processors that it would still hold then. Refused if running jobs are
     not expected to be out of the way.
     """
     making = {"-n": processors, "--start": start, "--duration": duration}
