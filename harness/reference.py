@@ -140,7 +140,7 @@ def configuration() -> str:
     parts = [
         "# Configuration files",
         f"Every key of every file, made of the types that read them (`{HERE}`). An unknown key, or"
-        " a value of another type, is refused with one line that names the file and the known keys.",
+        " a value of another type, is refused with the name of the file and the known keys.",
         "## The server",
         "`dq up --config FILE`, `dq server start --config FILE`, `dq sim run --config FILE`;"
         " without the option `config.toml` in DQ_HOME, if it is there.",
