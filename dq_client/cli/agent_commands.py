@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from typing import Any
 
@@ -11,7 +12,7 @@ import psutil
 
 from dq_client.base import credentials, network
 from dq_client.base import messages as m
-from dq_client.base.errors import NotFound, Refused
+from dq_client.base.errors import NotFound, Refused, UsageError
 from dq_client.base.hardware import gpu_count, memory_bytes
 from dq_client.base.home import Home
 from dq_client.base.values import parse_memory, parse_time, require_above_zero
@@ -115,7 +116,9 @@ def agent_start(**o: Any) -> None:
 @click.option("--lasts", help="Lifetime of the node: 90m, 12h. Jobs leave before its end.")
 # From a batch script of ours: the pool's ticket under which Slurm was asked for this node.
 @click.option("--holder", type=int, hidden=True, default=0)
-def agent_run(source: str | None, **o: Any) -> None:
+# There, too: what the signals of the batch system mean, of which it sends one before each end.
+@click.option("--notice", "notices", multiple=True, hidden=True, metavar="SIGNAL=TIME")
+def agent_run(source: str | None, notices: tuple[str, ...], **o: Any) -> None:
     """Run an agent in the foreground, for systemd, batch jobs and containers.
 
     SIGTERM ends it once the jobs have left, a second one at once.
@@ -131,7 +134,18 @@ def agent_run(source: str | None, **o: Any) -> None:
     info = _node(o)
     given = None if source is None else credentials.read(source)
     within_s = _leave_within_s(o["leave_within"])
-    serve(home, info.name, [info], o["interface"] or "", given=given, leave_within_s=within_s)
+    of_signals = dict(map(read_notice, notices))
+    serve(home, info.name, [info], o["interface"] or "", None, None, given, within_s, of_signals)
+
+
+def read_notice(text: str) -> tuple[int, float]:
+    """A signal and seconds from TERM=30s."""
+    name, _, time_left = text.partition("=")
+    try:
+        number = signal.Signals[f"SIG{name}"]
+    except KeyError:
+        raise UsageError(f"--notice {text}: need a signal and a time, as in TERM=30s") from None
+    return number, parse_time("--notice", time_left)
 
 
 @agent.command("credentials")

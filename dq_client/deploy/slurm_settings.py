@@ -23,6 +23,7 @@ from dq_client.base.network import Network
 from dq_client.base.text_files import struct_of
 
 MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 86400.0
+KILL_WAIT_S = 30.0  # Slurm's own default
 UNLIMITED = ("unlimited", "infinite", "-1")
 _TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<parts>\d+(?::\d+){0,2})")
 _WORD = re.compile(r"[^\s\x00-\x1f]+")
@@ -134,7 +135,8 @@ class SlurmRecord(msgspec.Struct, frozen=True):
     pool: dict[str, Any]
     where: str
     network: Network = Network()
-    grace_s: float | None = None  # that Slurm leaves a holder which it preempts
+    grace_s: float | None = None  # GraceTime: what Slurm leaves a holder which it preempts
+    kill_wait_s: float = KILL_WAIT_S  # between SIGTERM and SIGKILL of a job that Slurm ends
     allocated: bool = False
 
     def folder(self, home: Home) -> Path:

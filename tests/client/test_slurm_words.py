@@ -60,6 +60,7 @@ def test_holders_are_found_by_their_names() -> None:
         "16|dq-ab12-7x|RUNNING|1594|9:54|n1|None",
         "17|dq-ab12-8|NEVER_HEARD_OF|1594|9:54|n1|None",
         "18|dq-ab12-9|RUNNING|31536000|UNLIMITED|n1|None",
+        "19|dq-ab12-10|COMPLETING|998|0:00|n1|None",
         "garbage",
     ]
     assert read_holders(lines, "ab12", 1000.0) == [
@@ -68,10 +69,11 @@ def test_holders_are_found_by_their_names() -> None:
         Holder(13, 5, SlurmJobState.ENDED, "Slurm job 13 is timeout (TimeLimit)"),
         Holder(17, 8, SlurmJobState.ENDED, "Slurm job 17 is never heard of"),
         Holder(18, 9, SlurmJobState.RUNNING, "Slurm job 18 is running", "n1"),
+        Holder(19, 10, SlurmJobState.ENDING, "Slurm job 19 is completing", "n1", -2.0),
     ]
 
 
-ASK = HolderRequest("ab12", 3, 2, "/shared/x y", "/opt/py", "/home/me/dq", 9.0)
+ASK = HolderRequest("ab12", 3, 2, "/shared/x y", "/opt/py", "/home/me/dq", 10.0, 2.0)
 
 
 def test_a_users_lines_come_after_ours_and_count() -> None:

@@ -167,7 +167,7 @@ class BatchSystem:
             self.end(holder, "killed")
             return
         self.world.trace.append(f"{self.world.now:.3f} revoke {holder.node}")
-        holder.agent.leave_within_s = 3.0
+        holder.agent.notice.leave_within_s = 3.0
         holder.agent.leave()
         self.world.later(4.0, lambda: self.end(holder, "preempted"))
 

@@ -12,6 +12,7 @@ from dq_server.live.engines.port import (
     News,
     Pending,
     Refusal,
+    Revoked,
     Started,
     TicketEnd,
     TicketPhase,
@@ -101,6 +102,19 @@ def test_a_node_is_asked_for_once_starts_and_is_given_back() -> None:
     assert c.round({1: GIVEN}) == [] and c.engine.given == [1]
     assert c.round({1: GIVEN}) == [TicketEnd(1, "job 1 is ended")]
     assert c.engine.asked == [1]
+
+
+def test_a_node_that_is_taken_back_is_told_once_and_its_end_does_not_move() -> None:
+    c = Case()
+    c.engine.has(1, TicketPhase.RUNNING, 600.0, place="n1")
+    assert c.round({1: UP}) == [Started(1, 600.0)]
+    c.engine.move(1, TicketPhase.REVOKED, 9.0)
+    assert c.round({1: UP}) == [Revoked(1, 9.0, "job 1 is revoked")]
+    c.engine.move(1, TicketPhase.REVOKED, 8.0)
+    assert c.round({1: UP}) == [] and c.engine.given == []
+    c.engine.move(1, TicketPhase.ENDED)
+    (ended,) = c.round({1: UP})
+    assert isinstance(ended, TicketEnd) and "last words of 1" in ended.why
 
 
 def test_a_refusal_is_told_with_its_words() -> None:

@@ -12,7 +12,7 @@ import re
 import shutil
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -42,7 +42,7 @@ def bring_up(
     about = partition(table)
     before = slurm_settings.noted(home)
     pool = dict(cluster.pool)
-    lasts_s = slurm_settings.time_s(table.time)
+    lasts_s = slurm_settings.time_s(table.time) if table.time else about.lasts_s
     if lasts_s is not None:
         pool.setdefault("lasts_s", lasts_s)
     noted = SlurmRecord(
@@ -53,6 +53,7 @@ def bring_up(
         where=cluster.where,
         network=cluster.network,
         grace_s=about.grace_s,
+        kill_wait_s=_kill_wait_s(table.answer_within_s),
     )
     home.create()
     slurm_settings.note(home, noted)
@@ -100,10 +101,11 @@ def _resolved(host: str) -> str:
 
 
 class Partition(msgspec.Struct, frozen=True):
-    """What matters of a partition: the addresses of its nodes, and what a preempted job is left."""
+    """What matters of a partition: the addresses of its nodes, and what its jobs are left."""
 
     nodes: list[str]
     grace_s: float | None = None
+    lasts_s: float | None = None  # a job that asks for no time; None: as long as it runs
 
 
 def partition(table: SlurmTable) -> Partition:
@@ -124,7 +126,22 @@ def partition(table: SlurmTable) -> Partition:
     addresses = [f.get("NodeAddr", "") for f in map(_fields, nodes.splitlines())]
     graces = [float(names[n].get("GraceTime", "0") or 0) for n in chosen]
     grace_s = min([g for g in graces if g > 0], default=None)
-    return Partition([a for a in addresses if a], grace_s)
+    times = [_job_time_s(names[n]) for n in chosen]
+    lasts_s = max((s for s in times if s is not None), default=None) if all(times) else None
+    return Partition([a for a in addresses if a], grace_s, lasts_s)
+
+
+def _job_time_s(shown: Mapping[str, str]) -> float | None:
+    """How long a job of the partition runs that asks for no time; None: without end."""
+    time = shown.get("DefaultTime", "NONE")
+    return slurm_settings.left_s(shown.get("MaxTime", "") if time == "NONE" else time)
+
+
+def _kill_wait_s(within_s: float) -> float:
+    """Seconds between SIGTERM and SIGKILL of a job that Slurm ends."""
+    shown = commands.run(["scontrol", "show", "config"], within_s)
+    found = re.search(r"^KillWait\s*=\s*(\d+)", shown, re.M)
+    return float(found[1]) if found else slurm_settings.KILL_WAIT_S
 
 
 def _fields(line: str) -> dict[str, str]:

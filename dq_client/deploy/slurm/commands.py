@@ -42,10 +42,11 @@ class SlurmJobState(StrEnum):
 
     PENDING = "pending"
     RUNNING = "running"
+    ENDING = "ending"  # it has been told to end, and has its node until then
     ENDED = "ended"
 
 
-# All others have ended. A job that completes still has its node.
+# All others have ended.
 STATES = {
     "PENDING": SlurmJobState.PENDING,
     "CONFIGURING": SlurmJobState.RUNNING,
@@ -55,7 +56,7 @@ STATES = {
     "SIGNALING": SlurmJobState.RUNNING,
     "STAGE_OUT": SlurmJobState.RUNNING,
     "RESIZING": SlurmJobState.RUNNING,
-    "COMPLETING": SlurmJobState.RUNNING,
+    "COMPLETING": SlurmJobState.ENDING,
     "REQUEUED": SlurmJobState.PENDING,
     "REQUEUE_HOLD": SlurmJobState.PENDING,
     "REQUEUE_FED": SlurmJobState.PENDING,
@@ -66,14 +67,18 @@ STATES = {
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A Slurm job of a cluster. `why`: its state in Slurm's words."""
+    """A Slurm job of a cluster. `why`: its state in Slurm's words.
+
+    left_s  of its time; None: no limit, or not known. Below zero if it is ENDING: Slurm told it to
+            end so long ago, in whole seconds
+    """
 
     job: int
     ticket: int
     place: SlurmJobState
     why: str
     node: str = ""
-    left_s: float | None = None  # of its time; None: no limit, or not known
+    left_s: float | None = None
 
 
 def environment() -> dict[str, str]:
@@ -151,7 +156,8 @@ def read_holders(lines: Iterable[str], cluster: str, now: float) -> list[Holder]
         why = state.lower().replace("_", " ")
         if reason not in ("None", ""):
             why += f" ({reason})"
-        has_node = place is SlurmJobState.RUNNING
+        has_node = place in (SlurmJobState.RUNNING, SlurmJobState.ENDING)
+        left = "0:00" if place is SlurmJobState.ENDING else left
         found.append(
             Holder(
                 job=int(job),
@@ -169,7 +175,7 @@ def _until(end: str, left: str, now: float) -> float | None:
     """Seconds to the end of a job; None if its time has none, or it is not known."""
     if left_s(left) is None or not end.isdigit():
         return None
-    return max(0.0, int(end) - now)
+    return int(end) - now
 
 
 def cancel(jobs: Sequence[int], within_s: float) -> None:

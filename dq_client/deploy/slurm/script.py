@@ -1,10 +1,17 @@
 """The batch script of a holder.
 
 Where the processes have to be. Under proctrack/cgroup everything that a *step* leaves behind dies
-with it, so the agent and its ranks belong to the batch script. When Slurm preempts the job, it
-sends SIGTERM to every process of every step at once, which ranks would not survive, and nothing to
-the batch script until the end. So a step of its own, which does nothing else, waits for that
-SIGTERM and tells the agent that it has to go: its jobs shrink off the node.
+with it, so the agent and its ranks belong to the batch script. What Slurm sends:
+
+| What happens | SIGTERM goes to | What is left is killed |
+|---|---|---|
+| preempted with GraceTime | every process of every step | KillWait after the grace |
+| scancel, end of its time, other preemption | these, and the batch script | KillWait later |
+
+Of the batch script that is the shell under proctrack/cgroup, and every process under linuxproc. So
+ranks ignore such signals (base/process.py), the agent takes each for its notice (node/agent/
+notice.py), the shell hands it on, and so does a step of its own, which does nothing else, with what
+reaches steps only.
 """
 
 from __future__ import annotations
@@ -16,13 +23,15 @@ from dq_client.deploy.slurm.commands import name_of
 from dq_client.deploy.slurm_settings import SlurmTable, option_of
 
 # Not `sleep` in the foreground: the shell would look at signals only after it.
-SENTINEL = 'trap "kill -TERM $1 2>/dev/null; exit 0" TERM; sleep infinity & wait'
+SENTINEL = 'trap "kill -USR2 $1 2>/dev/null; exit 0" TERM; sleep infinity & wait'
 
 SCRIPT = """\
 #!/bin/bash
 {options}
 # One node of a DQ cluster. dq down ends it, and so does scancel.
-trap 'kill -TERM $agent 2>/dev/null' TERM INT
+trap '' HUP INT USR1 XCPU
+trap 'kill -TERM $agent 2>/dev/null' TERM
+trap 'kill -USR2 $agent 2>/dev/null' USR2
 {agent} &
 agent=$!
 # SIGTERM of a preemption reaches steps only: this one hands it on to the agent.
@@ -32,7 +41,6 @@ sentinel=$!
 wait $agent
 code=$?
 while kill -0 $agent 2>/dev/null; do wait $agent; code=$?; done
-trap - TERM INT
 kill -KILL $sentinel 2>/dev/null
 exit $code
 """
@@ -48,7 +56,8 @@ class HolderRequest:
     folder: str  # that all nodes see
     python: str
     home: str  # DQ_HOME of the server
-    leave_within_s: float
+    grace_s: float  # GraceTime and KillWait
+    kill_wait_s: float
 
 
 def script(ask: HolderRequest, table: SlurmTable) -> str:
@@ -71,11 +80,17 @@ def script(ask: HolderRequest, table: SlurmTable) -> str:
         f"--holder={ask.ticket}",
         f"--processors={ask.processors}",
         f"--credentials={ask.folder}/credentials",
-        f"--leave-within={ask.leave_within_s:g}s",
+        f"--notice=TERM={notice_s(ask.kill_wait_s):g}s",
+        f"--notice=USR2={notice_s(ask.grace_s or ask.kill_wait_s):g}s",
     ]
     return SCRIPT.format(
         options="\n".join(lines), agent=shlex.join(agent), sentinel=shlex.quote(SENTINEL)
     )
+
+
+def notice_s(left_s: float) -> float:
+    """A little before Slurm's own end: what is left then is ended by the agent."""
+    return left_s - min(1.0, left_s / 8)
 
 
 def submission(ask: HolderRequest) -> list[str]:

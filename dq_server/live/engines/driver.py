@@ -26,6 +26,7 @@ from dq_server.live.engines.port import (
     News,
     Pending,
     Refusal,
+    Revoked,
     Started,
     TicketEnd,
     TicketPhase,
@@ -40,6 +41,7 @@ complaints = RateLimitedLog(log)
 SETTLES_S = 4.0  # what an earlier server has asked for may still be on its way to the engine
 SHOWS_S = 10.0  # a request that the engine has taken in is among what it has by then
 REPEAT_S = 10.0  # between requests to end the same node: ending takes a while
+UNKNOWN_LEFT_S = 30.0  # of a node that is taken back, if its engine does not know
 MOVED_S = 5.0  # a node's end that moves by less has not moved: figures are rounded
 
 
@@ -55,6 +57,7 @@ class Driver:
     _unclear: dict[int, str] = field(default_factory=dict)
     _told: dict[int, str] = field(default_factory=dict)  # why it is pending, said last
     _ends_s: dict[int, float | None] = field(default_factory=dict)  # of those said to have started
+    _revoked: set[int] = field(default_factory=set)  # said to be taken back
     _ending_s: dict[int, float] = field(default_factory=dict)  # keys -> when it was told to end
 
     def round(self, wanted: Mapping[int, WantedTicket]) -> list[News]:
@@ -89,6 +92,8 @@ class Driver:
                     news.append(self._over(ticket, want, over))
             elif one.phase is TicketPhase.PENDING:
                 news += filter(None, [self._pending(ticket, one.why)])
+            elif one.phase is TicketPhase.REVOKED:
+                news += self._taken_back(one)
             else:
                 news += self._started(one)
         self._end(end)
@@ -98,6 +103,7 @@ class Driver:
         for known in (self._asked_s, self._unclear, self._told, self._ends_s):
             for ticket in [t for t in known if t not in wanted]:
                 del known[ticket]
+        self._revoked &= wanted.keys()
 
     def _pending(self, ticket: int, why: str) -> Pending | None:
         if self._told.get(ticket) == why:
@@ -116,6 +122,14 @@ class Driver:
                 return []
         self._ends_s[has.ticket] = ends_s
         return [Started(has.ticket, has.left_s)]
+
+    def _taken_back(self, has: Has) -> list[News]:
+        """Once: how long is left is counted from then."""
+        if has.ticket in self._revoked:
+            return []
+        self._revoked.add(has.ticket)
+        left_s = UNKNOWN_LEFT_S if has.left_s is None else has.left_s
+        return [Revoked(has.ticket, left_s, has.why)]
 
     def _may_come(self, ticket: int) -> bool:
         """Whether a request may still be on its way, so that nothing can be said to be over."""

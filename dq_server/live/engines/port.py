@@ -25,6 +25,7 @@ class TicketPhase(StrEnum):
 
     PENDING = "pending"  # asked for, not granted
     RUNNING = "running"  # granted: its agent starts, or has started
+    REVOKED = "revoked"  # granted and taken back: what is left there is ended after `left_s`
     ENDED = "ended"  # the engine has it no more
 
 
@@ -35,7 +36,8 @@ class Has:
     key     by which it is given back
     why     in the engine's words
     place   where it is, in the engine's words; empty: not known
-    left_s  of its time; None: it may stay for as long as it is wanted
+    left_s  of its time; None: it may stay for as long as it is wanted. If REVOKED: until the
+            engine ends what is left there; None: not known
     """
 
     ticket: int
@@ -88,6 +90,15 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
+class Revoked:
+    """Taken back by the engine: jobs leave the node, which is ended `left_s` from now."""
+
+    ticket: int
+    left_s: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Pending:
     """Taken in, or to be taken in; nobody knows when it is granted."""
 
@@ -111,4 +122,4 @@ class TicketEnd:
     why: str
 
 
-News = Started | Pending | EngineRefusal | TicketEnd
+News = Started | Revoked | Pending | EngineRefusal | TicketEnd

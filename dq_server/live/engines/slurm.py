@@ -10,18 +10,17 @@ from dq_client.base import opened
 from dq_client.base.errors import DQError
 from dq_client.base.home import Home
 from dq_client.deploy.slurm import commands
-from dq_client.deploy.slurm.commands import SlurmAway, SlurmJobState
+from dq_client.deploy.slurm.commands import Holder, SlurmAway, SlurmJobState
 from dq_client.deploy.slurm.script import HolderRequest, output, script, submission
 from dq_client.deploy.slurm_settings import SlurmRecord
 from dq_server.live.engines.port import Has, Refusal, TicketPhase, Unclear
 
 LAST_BYTES = 4096
 WORDS_MAX = 300
-# Slurm kills what is left after this, unless the partition says something else (KillWait).
-GRACE_S = 30.0
 PHASE = {
     SlurmJobState.PENDING: TicketPhase.PENDING,
     SlurmJobState.RUNNING: TicketPhase.RUNNING,
+    SlurmJobState.ENDING: TicketPhase.REVOKED,
     SlurmJobState.ENDED: TicketPhase.ENDED,
 }
 
@@ -48,8 +47,8 @@ class SlurmEngine:
             folder=self._folder,
             python=self._python,
             home=str(self._home.root),
-            # A second before Slurm's own end: what is left then is ended by its agent.
-            leave_within_s=max(1.0, (noted.grace_s or GRACE_S) - 1.0),
+            grace_s=noted.grace_s or 0.0,
+            kill_wait_s=noted.kill_wait_s,
         )
         try:
             commands.run(submission(ask), self._within_s, script(ask, noted.slurm))
@@ -75,7 +74,16 @@ class SlurmEngine:
             raise Unclear(str(e)) from e
         except DQError as e:
             raise Refusal(str(e)) from e
-        return [Has(h.ticket, h.job, PHASE[h.place], h.why, h.node, h.left_s) for h in found]
+        return [Has(h.ticket, h.job, PHASE[h.place], h.why, h.node, self._left_s(h)) for h in found]
+
+    def _left_s(self, holder: Holder) -> float | None:
+        """Of its time; of one that was told to end, until Slurm kills what is left."""
+        left_s = holder.left_s
+        if left_s is None:
+            return None
+        if holder.place is SlurmJobState.ENDING:  # since when is known to a second
+            left_s += self._noted.kill_wait_s + 1.0
+        return max(0.0, left_s)
 
     def words(self, ticket: int) -> str:
         """See Engine: the last line of the holder's output, which tells why its agent ended."""
