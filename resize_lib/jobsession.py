@@ -145,8 +145,8 @@ class Session(Declaring):
     def solve(self, call: Callable[[], Any], name: str = "") -> None:
         """Call a solver, whose callback calls `rs.remap()`; collective.
 
-        call: has no arguments, begins from declared data and stores its result there. At a resize an
-        exception (`Resized`, no Exception) ends it wherever `rs.remap()` was called, and it is
+        call: has no arguments, begins from declared data and stores its result there. At a resize
+        an exception (`Resized`, no Exception) ends it wherever `rs.remap()` was called, and it is
         called again on the new ranks.
 
         Raises:
