@@ -51,10 +51,13 @@ class Session(Declaring):
 
     A resize changes the attributes `comm`, `grid`, `rank` and `size`.
 
+    Methods are collective: all ranks call them alike. Attributes and `compute` are not.
+
     connect: opens the connection to whatever decides on resizes; called in every process that
     becomes rank 0, when it is first needed. Default: the DQ server that launched the program, if
-    one did. legal: the sizes that the
-    program can run on (legal.py): the server orders no other; default: any.
+    one did.
+    legal: the sizes that the program can run on (legal.py): the server orders no other; default:
+    any.
     report_interval_s: seconds between remap points; with 0 every iteration is one; default:
     DQ_REPORT_INTERVAL in the environment, or else pace.REPORT_S (docs/programs.md).
     """
