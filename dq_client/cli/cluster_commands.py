@@ -125,6 +125,8 @@ def up(
     home = Home.default()
     cluster = cluster_of(file, local)
     options = server_options(others)
+    if cluster.engine == SLURM and cluster.slurm is None:
+        home = _allocated_home(home)
     warn_of_network_disk(home)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing is left behind
     slurm_settings.refuse_other(home, on_slurm=cluster.slurm is not None)
@@ -213,6 +215,13 @@ def _up_hosts(
         f"the cluster is up: {some}, {processors} processors (server {info['pid']} at"
         f" {info['address']})"
     )
+
+
+def _allocated_home(base: Home) -> Home:
+    from dq_client.deploy.slurm import allocation
+
+    allocation.nodes_here()  # UsageError: this is none
+    return allocation.home_here(base)
 
 
 def _up_slurm(

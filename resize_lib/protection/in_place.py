@@ -145,7 +145,6 @@ class Parts:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._open.clear()
         self._descriptors.close()
 
     def __call__(self, part: int) -> Part:

@@ -109,7 +109,7 @@ def test_a_node_that_is_taken_back_is_told_once_and_its_end_does_not_move() -> N
     c.engine.has(1, TicketPhase.RUNNING, 600.0, place="n1")
     assert c.round({1: UP}) == [Started(1, 600.0)]
     c.engine.move(1, TicketPhase.REVOKED, 9.0)
-    assert c.round({1: UP}) == [Revoked(1, 9.0, "job 1 is revoked")]
+    assert c.round({1: UP}) == [Revoked(1, 9.0, "job 1 is revoked; it said: last words of 1")]
     c.engine.move(1, TicketPhase.REVOKED, 8.0)
     assert c.round({1: UP}) == [] and c.engine.given == []
     c.engine.move(1, TicketPhase.ENDED)

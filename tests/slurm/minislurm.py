@@ -22,7 +22,7 @@ import psutil
 DAEMONS = ("slurmctld", "slurmd")
 COMMANDS = ("sbatch", "squeue", "scancel", "scontrol", "srun", "salloc")
 STARTS_WITHIN_S = 60.0
-GRACE_S = 10
+GRACE_S, KILL_WAIT_S = 10, 2
 
 CONF = """\
 ClusterName=dqtest
@@ -45,7 +45,7 @@ SlurmdParameters=config_overrides
 PropagateResourceLimits=NONE
 ReturnToService=2
 MpiDefault=none
-KillWait=2
+KillWait={kill_wait}
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 SchedulerType=sched/backfill
@@ -96,7 +96,10 @@ def _free_ports(count: int) -> int:
 class MiniSlurm:
     """See the module's docstring."""
 
-    def __init__(self, root: Path, nodes: int = 4, cpus: int = 1, *, strict: bool = False) -> None:
+    def __init__(
+        self, root: Path, nodes: int = 4, cpus: int = 1, *, strict: bool = False,
+        grace_s: int = GRACE_S, kill_wait_s: int = KILL_WAIT_S,
+    ) -> None:  # fmt: skip
         self.root, self.nodes = root, nodes
         port, host = _free_ports(nodes + 1), socket.gethostname().split(".")[0]
         for name in ("run", "log", "state", "spool"):
@@ -106,7 +109,8 @@ class MiniSlurm:
         self.conf.write_text(
             CONF.format(
                 root=root, host=host, user=pwd.getpwuid(os.getuid()).pw_name, port=port,
-                first=port + 1, last=port + nodes, nodes=nodes, cpus=cpus, grace=GRACE_S, more=more,
+                first=port + 1, last=port + nodes, nodes=nodes, cpus=cpus, grace=grace_s, more=more,
+                kill_wait=kill_wait_s,
             )
         )  # fmt: skip
         if strict:

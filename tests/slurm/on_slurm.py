@@ -48,7 +48,8 @@ class OnSlurm(Live):
 
     def holders(self) -> dict[int, int]:
         """Tickets of Slurm's jobs, by their numbers."""
-        return {job: int(name.rsplit("-", 1)[1]) for job, name in self.slurm.jobs().items()}
+        mine = {j: name for j, name in self.slurm.jobs().items() if name.startswith("dq-")}
+        return {job: int(name.rsplit("-", 1)[1]) for job, name in mine.items()}
 
     def until(self, what: Callable[[], object], timeout_s: float = 60.0) -> None:
         """Wait."""
@@ -56,6 +57,12 @@ class OnSlurm(Live):
         while not what():
             assert time.monotonic() < until_s, f"nodes {self.nodes()}, pool {self.pool()}"
             time.sleep(0.1)
+
+    def slurm_ended(self, *jobs: int, timeout_s: float = 180.0) -> None:
+        """Wait until Slurm has these no more."""
+        until_s = time.monotonic() + timeout_s
+        while self.slurm.jobs().keys() & set(jobs) and time.monotonic() < until_s:
+            time.sleep(0.2)
 
     def journal(self) -> list[tuple[float, str, Json]]:
         """Events so far: time, type, body."""

@@ -129,7 +129,7 @@ class Driver:
             return []
         self._revoked.add(has.ticket)
         left_s = UNKNOWN_LEFT_S if has.left_s is None else has.left_s
-        return [Revoked(has.ticket, left_s, has.why)]
+        return [Revoked(has.ticket, left_s, self._with_words(has.ticket, has.why))]
 
     def _may_come(self, ticket: int) -> bool:
         """Whether a request may still be on its way, so that nothing can be said to be over."""
@@ -138,9 +138,12 @@ class Driver:
 
     def _over(self, ticket: int, want: WantedTicket, last: Has | None) -> News:
         why = last.why if last is not None else "the engine does not know it any more"
-        said = "" if want.given else self.engine.words(ticket)
-        why = f"{why}; it said: {said}" if said else why
+        why = why if want.given else self._with_words(ticket, why)
         return EngineRefusal(ticket, why) if want.asked else TicketEnd(ticket, why)
+
+    def _with_words(self, ticket: int, why: str) -> str:
+        said = self.engine.words(ticket)
+        return f"{why}; it said: {said}" if said else why
 
     def _end(self, keys: list[int]) -> None:
         now = self.clock()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from dq_client.deploy.slurm_settings import SlurmRecord
 from dq_server.live.engines.port import Has, Refusal, TicketPhase, Unclear
 
 LAST_BYTES = 4096
+CANCELLED = re.compile(r".*\*\*\* .* CANCELLED AT \S+( DUE TO [A-Z ]+)? \*\*\*.*")
 WORDS_MAX = 300
 PHASE = {
     SlurmJobState.PENDING: TicketPhase.PENDING,
@@ -86,7 +88,10 @@ class SlurmEngine:
         return max(0.0, left_s)
 
     def words(self, ticket: int) -> str:
-        """See Engine: the last line of the holder's output, which tells why its agent ended."""
+        """See Engine: the last line of the holder's output, which tells why its agent ended.
+
+        Of Slurm's own line that the job is cancelled only the cause counts: "DUE TO TIME LIMIT".
+        """
         path = Path(output(self._folder, ticket))
         try:
             with os.fdopen(opened.open_own(path), "rb") as f:
@@ -94,5 +99,6 @@ class SlurmEngine:
                 lines = f.read().decode(errors="replace").strip().splitlines()
         except OSError:
             return ""
-        lines = [line for line in lines if "CANCELLED" not in line and "srun:" not in line]
+        lines = [CANCELLED.sub(r"\1", line).strip() for line in lines if "srun:" not in line]
+        lines = [line for line in lines if line]
         return lines[-1][:WORDS_MAX] if lines else ""
