@@ -2,12 +2,12 @@
 an error.
 
 docs/spec/resize.md explains them and shows them. tests/plan/resize_simulator.py runs them, with an
-error at every place; tests/mpi/test_resize_trace.py compares them with what real ranks call.
+error at every place; tests/mpi/test_resize_trace.py and tests/live/test_traced_resizes.py compare
+them with what real ranks call.
 
 A call is written ``communicator.call``, with ``-> name`` where it makes a communicator, and ``?``,
 ``*`` or ``+`` behind the call where it is made at most once, any number of times, at least once.
-``vote`` is an agreement (redistribution/agreement.py): messages by way of rank 0, or one
-MPI_Iallgather or MPI_Iallreduce among more than 32 ranks. Communicators:
+Communicators:
 
     job own row col              of the grid that the resize leaves: the program's, the library's
     newjob newown newrow newcol  of the grid that it leads to
@@ -97,17 +97,16 @@ def _data(roles: str, comm: str, failure: Failure) -> Table:
     """The redistribution (redistribution/collective.py). Old parts are only read."""
     told = f"{comm}.Iallgather+"
     return (
-        Stage("declare", roles, State.MOVING, f"{comm}.vote", failure, told),
+        Stage("declare", roles, State.MOVING, f"{comm}.Iallgather", failure, told),
         Stage(
             "make room", roles, State.MOVING,
-            f"{comm}.Iallgather? {comm}.Ialltoall? {comm}.Iallreduce? {comm}.vote?", failure, told,
+            f"{comm}.Iallgather? {comm}.Ialltoall? {comm}.Iallreduce*", failure, told,
         ),
-        Stage("move", roles, State.MOVING, f"{comm}.vote", failure, told),
+        Stage("move", roles, State.MOVING, f"{comm}.Iallreduce", failure, told),
         # Only where a rank could not reach another one's memory: the same by messages.
         Stage(
-            "move again", roles, State.MOVING, f"{comm}.Iallreduce? {comm}.vote*", failure, told
+            "move again", roles, State.MOVING, f"{comm}.Iallreduce*", failure, told
         ),
-        Stage("compare", roles, State.MOVING, f"{comm}.Iallgather? {comm}.vote?", failure, told),
     )  # fmt: skip
 
 
@@ -117,7 +116,7 @@ def _left(roles: str, state: State) -> Stage:
 
 
 def _grid(roles: str, state: State, comm: str) -> Stage:
-    """The next grid (jobsession.make_grid)."""
+    """The next grid (runtime.make_grid)."""
     calls = (
         f"{comm}.allreduce? {comm}.Dup -> newown {comm}.Split -> newrow {comm}.Split -> newcol"
         f" {comm}.Split_type? -> node node.allgather? node.Free?"
@@ -179,7 +178,8 @@ RESTART: Table = (
     Stage("program", "L", State.ORDERED, "job.Ibcast+", Failure.STAY),
     Stage(
         "copy", "L", State.MOVING, "own.Ibcast* own.Iallreduce* own.Iallgather* own.Ibcast*"
-        " own.Iallreduce* own.Iallgather* own.Ibcast* own.Iallgather*", Failure.KEEP,
+        " own.Iallreduce* own.Iallgather* own.Ibcast* own.Iallreduce* own.Iallgather*",
+        Failure.KEEP,
     ),
     Stage("report", "L", State.MOVING, "job.Ibcast+", Failure.KEEP),
 )  # fmt: skip

@@ -11,8 +11,9 @@ import fcntl
 import os
 import signal
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Callable, NoReturn, Optional
+from typing import Callable, Iterator, NoReturn, Optional
 
 from . import opened
 
@@ -24,6 +25,32 @@ SPARE_FD = 200
 SECRETS = ("DQ_JOB_KEY", "DQ_COPY_KEY")
 CANNOT_RUN = 127  # as a shell says of a program that cannot be run
 PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 15, 36
+
+# What batch systems send to every process of a node that they take back. None of them ends a keeper
+# or a starter, and on a borrowed node no rank (`_UNHEARD`): the agent is told, and ranks leave.
+SITE_SIGNALS = frozenset(
+    {signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU}
+)
+KEEPER_ENDS = signal.SIGALRM  # none of those, and it leaves no core file
+_UNHEARD: set[signal.Signals] = set()  # signals that ranks of this process are started without
+
+
+@contextmanager
+def site_signals_held() -> Iterator[None]:
+    """What is executed meanwhile starts with these signals blocked, until it ignores them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SITE_SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def ignore_site_signals(*, ranks: bool = False) -> None:
+    """Ignore these signals; `ranks`: so do ranks that are forked here, and what they execute."""
+    for number in SITE_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SITE_SIGNALS)
+    _UNHEARD.update(SITE_SIGNALS if ranks else ())
 
 
 @dataclass
@@ -43,7 +70,7 @@ def fork(birth: Birth, become: Optional[Callable[[Birth], NoReturn]] = None) -> 
     if pid:
         return pid
     try:
-        for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGALRM, signal.SIGINT):
+        for number in {*SITE_SIGNALS, signal.SIGCHLD, signal.SIGALRM} - _UNHEARD:
             signal.signal(number, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
         _place(birth)
@@ -51,7 +78,8 @@ def fork(birth: Birth, become: Optional[Callable[[Birth], NoReturn]] = None) -> 
         if become is not None:
             _close_others(birth)
             set_environment(birth.env)
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            if signal.SIGINT not in _UNHEARD:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
             show(birth.argv, birth.env)
         else:
             for fd in birth.sockets.values():
@@ -184,6 +212,27 @@ def signal_all(number: int, *roots: int) -> int:
     for pid in victims:
         kill(pid, number)
     return len(victims)
+
+
+def is_deaf(pid: int, number: int) -> bool:
+    """Whether a signal is one that ranks here are started without, and the process ignores it.
+
+    Waiting for what it does about it is of no use.
+    """
+    if number not in _UNHEARD:
+        return False
+    try:
+        lines = opened.kernel(f"/proc/{pid}/status").splitlines()
+    except OSError:
+        return False
+    ignored = next((int(line.split()[1], 16) for line in lines if line.startswith(b"SigIgn:")), 0)
+    return bool(ignored >> (number - 1) & 1)
+
+
+def terminate_all(*roots: int) -> None:
+    """SIGTERM to every descendant of this process, and of `roots`; SIGKILL to deaf ones."""
+    for pid in descendants(os.getpid(), *roots):
+        kill(pid, signal.SIGKILL if is_deaf(pid, signal.SIGTERM) else signal.SIGTERM)
 
 
 def reap_all() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from typing import Any
 
@@ -11,7 +12,7 @@ import psutil
 
 from dq_client.base import credentials, network
 from dq_client.base import messages as m
-from dq_client.base.errors import NotFound, Refused
+from dq_client.base.errors import NotFound, Refused, UsageError
 from dq_client.base.hardware import gpu_count, memory_bytes
 from dq_client.base.home import Home
 from dq_client.base.values import parse_memory, parse_time, require_above_zero
@@ -29,22 +30,22 @@ def agent() -> None:
 
 def _described(command: Any) -> Any:
     for option in (
-        click.option("--node", help="Name of the node (default: this machine's host name)."),
+        click.option("--node", help="Name of the node.  [default: this machine's host name]"),
         click.option(
             "--processors", type=click.IntRange(1, m.NODE_PROCESSORS_MAX),
             help="Processors it offers (default: usable cores).",
         ),
         click.option(
             "--memory", metavar="SIZE",
-            help="Memory that jobs there may ask for: 64G, 512M.  [default: what it has]",
+            help="Memory that jobs there may ask for: 64G, 512M.  [default: all]",
         ),
         click.option(
             "--gpus", type=click.IntRange(0, m.GPUS_MAX),
-            help="GPUs that jobs there may ask for.  [default: what it has]",
+            help="GPUs that jobs there may ask for.  [default: all]",
         ),
         click.option(
             "--features", metavar="NAME,NAME", default="",
-            help="What else jobs may ask for there (dq submit --constraint).",
+            help="Features that jobs may ask for there (dq submit --constraint).",
         ),
         click.option("--speed", type=float, default=1.0, help="Speed relative to the other nodes."),
         click.option(
@@ -109,13 +110,15 @@ def agent_start(**o: Any) -> None:
 @_described
 @click.option(
     "--credentials", "source", metavar="FILE",
-    help="What dq agent credentials printed, where the server's DQ_HOME is not shared; - reads it"
+    help="Output of dq agent credentials, where the server's DQ_HOME is not shared; - reads it"
     " from standard input.",
 )  # fmt: skip
-@click.option("--lasts", help="The node is there for so long only: jobs leave before. 90m, 12h.")
-# From a batch script of ours: the pool's ticket under which Slurm was asked for this node.
+@click.option("--lasts", help="Lifetime of the node: 90m, 12h. Jobs leave before its end.")
+# From a batch script of ours: the pool's ticket under which this node was requested.
 @click.option("--holder", type=int, hidden=True, default=0)
-def agent_run(source: str | None, **o: Any) -> None:
+# There, too: what the signals of the batch system mean, of which it sends one before each end.
+@click.option("--notice", "notices", multiple=True, hidden=True, metavar="SIGNAL=TIME")
+def agent_run(source: str | None, notices: tuple[str, ...], **o: Any) -> None:
     """Run an agent in the foreground, for systemd, batch jobs and containers.
 
     SIGTERM ends it once the jobs have left, a second one at once.
@@ -124,14 +127,25 @@ def agent_run(source: str | None, **o: Any) -> None:
 
     home = Home.default()
     if o["holder"]:
-        from dq_client.deploy.slurm import holder as slurm
+        from dq_client.deploy.batch import holder
 
-        home = slurm.own_home(home)
-        o["node"] = slurm.free_name(home)
+        home = holder.own_home(home)
+        o["node"] = holder.free_name(home, o["node"] or os.uname().nodename)
     info = _node(o)
     given = None if source is None else credentials.read(source)
     within_s = _leave_within_s(o["leave_within"])
-    serve(home, info.name, [info], o["interface"] or "", given=given, leave_within_s=within_s)
+    of_signals = dict(map(read_notice, notices))
+    serve(home, info.name, [info], o["interface"] or "", None, None, given, within_s, of_signals)
+
+
+def read_notice(text: str) -> tuple[int, float]:
+    """A signal and seconds from TERM=30s."""
+    name, _, time_left = text.partition("=")
+    try:
+        number = signal.Signals[f"SIG{name}"]
+    except KeyError:
+        raise UsageError(f"--notice {text}: need a signal and a time, as in TERM=30s") from None
+    return number, parse_time("--notice", time_left)
 
 
 @agent.command("credentials")
@@ -146,7 +160,7 @@ def agent_credentials() -> None:
 def agent_stop(names: tuple[str, ...], at_once: bool) -> None:
     """Stop agents of this machine (all, or those named), once their jobs have left.
 
-    What has not left in time (dq agent start --leave-within) ends with the agent.
+    Jobs that have not left in time (dq agent start --leave-within) end with the agent.
     """
     home = Home.default()
     if missing := set(names) - local_agents.running_agents(home).keys():

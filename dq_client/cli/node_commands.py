@@ -13,7 +13,8 @@ from dq_client.base.errors import DQError
 from dq_client.base.hardware import shown_bytes
 from dq_client.base.values import parse_time
 from dq_client.cli.requests import cluster_now, json_option, records, server
-from dq_client.show.output import clock, duration, note, print_json, say, table
+from dq_client.show.output import clock, note, print_json, say, table
+from dq_client.show.report.text import seconds
 
 
 @click.command()
@@ -71,7 +72,7 @@ def drain_words(drain: dict[str, Any] | None, now: float) -> str:
     words = f"{clock(drain['asked_s'])} by {drain['by'] or 'the user'}"
     if drain["deadline_s"] is not None:
         left_s = drain["deadline_s"] - now
-        words += f", {duration(left_s)} left" if left_s > 0 else ", its deadline has passed"
+        words += f", {seconds(left_s)} left" if left_s > 0 else ", its deadline has passed"
     if drain["leaves"]:
         words += ", then leaves"
     return words + (f": {drain['reason']}" if drain["reason"] else "")
@@ -117,7 +118,7 @@ def _drain(
 def _draining(command: Any) -> Any:
     for option in (
         click.argument("names", nargs=-1, required=True, metavar="NODE..."),
-        click.option("--deadline", help="What is left there then is ended: 90s, 10m, 2h."),
+        click.option("--deadline", help="When the remaining jobs are killed: 90s, 10m, 2h."),
         click.option("--reason", default="", help="Why, for those who look."),
         json_option,
     ):
@@ -128,9 +129,9 @@ def _draining(command: Any) -> Any:
 @node.command("drain")
 @_draining
 def drain(names: tuple[str, ...], deadline: str | None, reason: str, as_json: bool) -> None:
-    """Empty nodes: nothing new runs there, and jobs that can be resized leave.
+    """Empty nodes: no new job starts there, and jobs that can be resized leave.
 
-    Others run to their end, or to the deadline: then they are killed, protected ones start again
+    Others run to their end, or are killed at the deadline; protected ones start again
     elsewhere. dq node resume takes the nodes into use again.
     """
     _drain(names, deadline, reason, as_json, remove=False)

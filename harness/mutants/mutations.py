@@ -39,6 +39,12 @@ class Mutant:
         )
         return "\n".join(lines)
 
+    @property
+    def line(self) -> int:
+        """The first line that differs, from 1."""
+        lines = zip(self.source.splitlines(), self.mutated.splitlines(), strict=False)
+        return next(number for number, (a, b) in enumerate(lines, 1) if a != b)
+
     def change(self) -> tuple[str, str]:
         """The lines removed and those put in their place: what a survivor is known by."""
         lines = [line for line in self.diff().splitlines()[2:] if not line.startswith("@@")]
@@ -58,7 +64,7 @@ class Collector(cst.CSTVisitor):
     def on_visit(self, node: cst.CSTNode) -> bool:
         if isinstance(node, cst.FunctionDef):
             self._functions += 1
-        if isinstance(node, cst.Annotation | cst.Decorator):
+        if isinstance(node, cst.Annotation | cst.Decorator) or _logs(node):
             return False
         if self._functions:
             self.found += [(node, changed) for changed in changes(node)]
@@ -68,6 +74,17 @@ class Collector(cst.CSTVisitor):
     def on_leave(self, original_node: cst.CSTNode) -> None:
         if isinstance(original_node, cst.FunctionDef):
             self._functions -= 1
+
+
+def _logs(node: cst.CSTNode) -> bool:
+    """Whether it is a line for the log: words for people, too."""
+    call = node.value if isinstance(node, cst.Expr) else None
+    of = (
+        call.func.value
+        if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute)
+        else None
+    )
+    return isinstance(of, cst.Name) and of.value == "log"
 
 
 # Not tried: words for people, and what mypy refuses anyway (None for a value, an argument less).

@@ -18,7 +18,7 @@ from resize_lib.redistribution.agreement import agree
 from resize_lib.redistribution.types import CustomDataError
 
 if TYPE_CHECKING:
-    from resize_lib.jobsession import Session
+    from resize_lib.runtime import Runtime
 
 Owner: TypeAlias = Callable[[NDArray[Any], int], Any]
 
@@ -30,18 +30,18 @@ class Items(Packed):
     Local    `local`: a 1-D array of this rank's items, of any length, also 0. After `migrate` and
              after a resize it is another array: fetch it again
     dtype    any without Python objects, a structured one as a rule
-    Errors   CustomDataError of `migrate`, on every rank, if `owner` raises or names no rank:
-             nothing has moved; in a resize that aborts it. DescriptorError for a `local` that does
-             not fit
+    Errors   CustomDataError of `migrate`, on every rank, if `owner` raises or returns
+             an invalid rank; no item has moved, and a resize is aborted. DescriptorError for a
+             `local` that does not fit
 
     `owner(items, size)` gives the rank of each item in a job of `size` ranks. `migrate` sends every
-    item there; a resize does it, too. Items arrive by the rank they come from, in their order
+    item there, and so does a resize. Items arrive by the rank they come from, in their order
     there; with `key`, the name of a field, they are sorted by it instead, and the order then does
     not depend on the sizes that the job has had.
     """
 
     def __init__(
-        self, session: Session, name: str, dtype: DTypeLike, owner: Owner, key: str | None
+        self, session: Runtime, name: str, dtype: DTypeLike, owner: Owner, key: str | None
     ) -> None:
         self.dtype: np.dtype[Any] = plain_dtype(name, dtype)
         if key is not None and key not in (self.dtype.names or ()):
@@ -66,10 +66,10 @@ class Items(Packed):
         return True  # the object is there, also where it has no items
 
     def initialise(self, init: Any) -> None:
-        """Take what is this rank's of all items, the same array on every rank.
+        """Take this rank's share of all items, the same array on every rank.
 
-        Or what a function of the rank and the size returns: it may belong elsewhere, until
-        `migrate`.
+        A function of the rank and the size may return any items; `migrate` moves them to their
+        ranks.
         """
         session = self._session
         if init is None:
@@ -172,7 +172,7 @@ class Items(Packed):
 
 
 def _exchanged(
-    session: Session, pieces: Sequence[NDArray[Any]], dtype: np.dtype[Any]
+    session: Runtime, pieces: Sequence[NDArray[Any]], dtype: np.dtype[Any]
 ) -> list[NDArray[Any]]:
     """The pieces for this rank, by the rank they come from."""
     comm, grid = session.grid.ghost_comm, session.grid

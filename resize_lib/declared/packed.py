@@ -15,7 +15,7 @@ from resize_lib.descriptors import Custom, ProcessGrid, Segmented
 from resize_lib.redistribution import MovingArray
 
 if TYPE_CHECKING:
-    from resize_lib.jobsession import Session
+    from resize_lib.runtime import Runtime
 
 T = TypeVar("T")
 
@@ -25,8 +25,8 @@ class Value(Generic[T]):
 
     Global   `value`; a rank that joins gets rank 0's
     Local    the same; a program sets it on all ranks alike
-    dtype    any Python value that pickle takes, arrays and random generators too
-    Errors   a resize is aborted, and says so, if it is not the same on all ranks or cannot be
+    dtype    any Python value that pickle takes, including arrays and random generators
+    Errors   a resize is aborted with the reason if it is not the same on all ranks or cannot be
              pickled
     """
 
@@ -39,7 +39,7 @@ class Value(Generic[T]):
         """DescriptorError if `restore` could not take that."""
 
     def restore(self, value: T) -> None:
-        """Where a rank joins, or goes on from a copy: what the job has."""
+        """Set the job's value in a rank that joins or continues from a copy."""
         self.value = value
 
     def __repr__(self) -> str:
@@ -52,7 +52,7 @@ class Packed:
     `cutting` gives the functions for a move between given places.
     """
 
-    def __init__(self, session: Session, name: str, held: Any) -> None:
+    def __init__(self, session: Runtime, name: str, held: Any) -> None:
         self._session, self.name, self.held = session, name, held
 
     def cutting(self, move: Move) -> Custom | Segmented:
@@ -99,7 +99,7 @@ class Parcel(Packed):
              bytes for each new rank; in a resize that aborts it
     """
 
-    def __init__(self, session: Session, name: str, desc: Custom, value: Any) -> None:
+    def __init__(self, session: Runtime, name: str, desc: Custom, value: Any) -> None:
         super().__init__(session, name, value)
         self._custom = desc
 

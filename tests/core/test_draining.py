@@ -610,6 +610,17 @@ def test_an_agent_that_leaves_may_be_replaced(cluster: MakeCluster) -> None:
     assert node_state(c, "n01") == "up"
 
 
+def test_an_earlier_deadline_of_somebody_else_leaves_the_agent_its_word(
+    cluster: MakeCluster,
+) -> None:
+    c = cluster(4, per_node=2)
+    c.submit(2)
+    drain(c, "n01", 30.0, leaves=True, life="x")
+    drain(c, "n01", 5.0, leaves=True)
+    found = Drains.of(c.scheduler.state).nodes["n01"]
+    assert (found.life, found.deadline_s) == ("x", 5.0)
+
+
 @pytest.mark.parametrize("ends", ["left", "lost", "replaced"])
 def test_a_users_drain_outlives_the_agent(cluster: MakeCluster, ends: str) -> None:
     c = cluster(4, per_node=2)

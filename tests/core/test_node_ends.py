@@ -153,6 +153,22 @@ def test_one_that_would_never_run_is_refused() -> None:
     c.submit(1, 2, walltime_s=4000.0)
 
 
+def test_a_node_of_the_pool_ends_after_the_time_asked_for_until_its_engine_says_when() -> None:
+    """An agent is faster than the engine: a rigid job was placed over the end that came then."""
+    c = PoolCluster(max=2, lasts_s=3600.0, config={"start": "easy"})
+    job = c.submit(1, walltime_s=3500.0, **RIGID)
+    c.wait(20.0)
+    c.grant([1])
+    assert (c.ticket(1).until_s, on(c, job)) == (c.now + 3600.0, {"p1"})
+    c.end(job)
+    c.wait(200.0)
+    late = c.submit(1, walltime_s=3500.0, **RIGID)
+    assert state(late) is JobState.QUEUED
+    c.do(ev.TicketStarted(1, "p1", c.now + 4000.0))
+    c.do(ev.Tick())
+    assert on(c, late) == {"p1"}
+
+
 # --- renewing --------------------------------------------------------------------------------
 
 

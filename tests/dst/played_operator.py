@@ -47,7 +47,7 @@ class Operator:
         elif what == "leave":
             agent = world.agents[node]
             if agent is not None:
-                agent.leave_within_s = within_s or 3.0
+                agent.notice.leave_within_s = within_s or 3.0
                 agent.leave()  # if it leaves already: it ends at once
         else:
             self.line.send(m.DrainNode(node, within_s, "why not", remove=what == "remove"))

@@ -81,9 +81,14 @@ class Talking:
         self.sessions[name] = welcome.session
 
     def beat(
-        self, name: str, *holds: m.Holding, leaving_s: float | None = None, load: float = 0.0
+        self,
+        name: str,
+        *holds: m.Holding,
+        leaving_s: float | None = None,
+        leaving_why: str = "",
+        load: float = 0.0,
     ) -> m.ReplyBody:
-        beat = m.Heartbeat(self.sessions[name], list(holds), load, leaving_s)
+        beat = m.Heartbeat(self.sessions[name], list(holds), load, leaving_s, leaving_why)
         return self.say(name, beat)
 
     def submit(self, size: int, *sizes: int, kind: str = "", **more: Any) -> Job:

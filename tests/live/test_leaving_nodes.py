@@ -72,6 +72,18 @@ def test_an_agent_goes_when_its_job_has_ended_and_it_holds_nothing(talk: Talking
     assert states(talk) == "left up up up"
 
 
+def test_a_sooner_end_counts_and_its_reason_is_the_jobs(talk: Talking) -> None:
+    job = running(talk, "a")
+    talk.beat("a", held(job), leaving_s=30.0)
+    talk.beat("a", held(job), leaving_s=29.9)
+    assert Drains.of(talk.state).nodes["a"].deadline_s == talk.now + 30.0, (
+        "a word on its way is no news"
+    )
+    talk.beat("a", held(job), leaving_s=2.0, leaving_why="SIGTERM of the batch system")
+    found = Drains.of(talk.state).nodes["a"]
+    assert (found.deadline_s, found.reason) == (talk.now + 2.0, "SIGTERM of the batch system")
+
+
 def test_it_is_told_once_more_if_that_got_lost(talk: Talking) -> None:
     talk.beat("a", leaving_s=30.0)
     talk.restart()

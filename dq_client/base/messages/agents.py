@@ -115,14 +115,15 @@ class Heartbeat(RequestBody, tag="heartbeat", frozen=True):
     """Still here, with everything it holds: sent after the welcome to `session`.
 
     `load`: processors of its machine that processes outside DQ keep busy; 0: none, or not known.
-    `leaving_s`: the agent was told to go: its nodes are to be empty after so long. It waits for
-    the order Retire. `promised`, `term`: as in a Ballot.
+    `leaving_s`: the agent was told to go: its nodes are to be empty after so long, because of
+    `leaving_why`. It waits for the order Retire. `promised`, `term`: as in a Ballot.
     """
 
     session: Id
     holdings: Annotated[list[Holding], Meta(max_length=10_000)] = []
     load: Annotated[float, Meta(ge=0, le=NODE_PROCESSORS_MAX)] = 0.0
     leaving_s: Seconds | None = None
+    leaving_why: Text = ""
     troubles: Annotated[list[Trouble], Meta(max_length=10_000)] = []
     promised: Epoch = 0
     term: Term = 0

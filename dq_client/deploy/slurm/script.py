@@ -1,29 +1,37 @@
 """The batch script of a holder.
 
 Where the processes have to be. Under proctrack/cgroup everything that a *step* leaves behind dies
-with it, so the agent and its ranks belong to the batch script. When Slurm preempts the job, it
-sends SIGTERM to every process of every step at once, which ranks would not survive, and nothing to
-the batch script until the end. So a step of its own, which does nothing else, waits for that
-SIGTERM and tells the agent that it has to go: its jobs shrink off the node.
+with it, so the agent and its ranks belong to the batch script. What Slurm sends:
+
+| What happens | SIGTERM goes to | What is left is killed |
+|---|---|---|
+| preempted with GraceTime | every process of every step | KillWait after the grace |
+| scancel, end of its time, other preemption | these, and the batch script | KillWait later |
+
+Of the batch script that is the shell under proctrack/cgroup, and every process under linuxproc. So
+ranks ignore such signals (base/process.py), the agent takes each for its notice (node/agent/
+notice.py), the shell hands it on, and so does a step of its own, which does nothing else, with what
+reaches steps only.
 """
 
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 
-from dq_client.deploy.slurm.commands import name_of
-from dq_client.deploy.slurm_settings import SlurmTable, option_of
+from dq_client.deploy.batch.system import HolderRequest, output
+from dq_client.deploy.batch_settings import SlurmTable
 
 # Not `sleep` in the foreground: the shell would look at signals only after it.
-SENTINEL = 'trap "kill -TERM $1 2>/dev/null; exit 0" TERM; sleep infinity & wait'
+SENTINEL = 'trap "kill -USR2 $1 2>/dev/null; exit 0" TERM; sleep infinity & wait'
 
 SCRIPT = """\
 #!/bin/bash
 {options}
 # One node of a DQ cluster. dq down ends it, and so does scancel.
-trap 'kill -TERM $agent 2>/dev/null' TERM INT
-{agent} &
+trap '' HUP INT USR1 XCPU
+trap 'kill -TERM $agent 2>/dev/null' TERM
+trap 'kill -USR2 $agent 2>/dev/null' USR2
+{agent} --node="$SLURMD_NODENAME" &
 agent=$!
 # SIGTERM of a preemption reaches steps only: this one hands it on to the agent.
 srun --quiet --overlap --nodes=1 --ntasks=1 --cpus-per-task=1 --mpi=none --input=none \\
@@ -32,23 +40,14 @@ sentinel=$!
 wait $agent
 code=$?
 while kill -0 $agent 2>/dev/null; do wait $agent; code=$?; done
-trap - TERM INT
 kill -KILL $sentinel 2>/dev/null
 exit $code
 """
 
 
-@dataclass(frozen=True, slots=True)
-class HolderRequest:
-    """A node to ask Slurm for."""
-
-    cluster: str
-    ticket: int
-    processors: int
-    folder: str  # that all nodes see
-    python: str
-    home: str  # DQ_HOME of the server
-    leave_within_s: float
+def name_of(cluster: str, ticket: int | str) -> str:
+    """A holder's name in Slurm."""
+    return f"dq-{cluster}-{ticket}"
 
 
 def script(ask: HolderRequest, table: SlurmTable) -> str:
@@ -58,21 +57,10 @@ def script(ask: HolderRequest, table: SlurmTable) -> str:
         value = getattr(table, name)
         if value not in ("", None):
             ours.append(f"--{name}={value}")
-    lines = [f"#SBATCH {option}" for option in (*ours, *map(option_of, table.lines))]
-    agent = [
-        "env",
-        f"DQ_HOME={ask.home}",
-        ask.python,
-        "-P",
-        "-m",
-        "dq_client.cli.main",
-        "agent",
-        "run",
-        f"--holder={ask.ticket}",
-        f"--processors={ask.processors}",
-        f"--credentials={ask.folder}/credentials",
-        f"--leave-within={ask.leave_within_s:g}s",
-    ]
+    lines = [f"#SBATCH {option}" for option in (*ours, *table.options())]
+    (ticket,) = ask.tickets
+    notices = {"TERM": ask.kill_wait_s, "USR2": ask.grace_s or ask.kill_wait_s}
+    agent = [*ask.agent(notices), f"--holder={ticket}"]
     return SCRIPT.format(
         options="\n".join(lines), agent=shlex.join(agent), sentinel=shlex.quote(SENTINEL)
     )
@@ -80,18 +68,14 @@ def script(ask: HolderRequest, table: SlurmTable) -> str:
 
 def submission(ask: HolderRequest) -> list[str]:
     """The command that submits it from its standard input. What stands here holds in any case."""
+    (ticket,) = ask.tickets
     return [
         "sbatch",
         "--parsable",
-        f"--job-name={name_of(ask.cluster, ask.ticket)}",
-        f"--comment=node of DQ cluster {ask.cluster}, ticket {ask.ticket}",
-        f"--output={output(ask.folder, ask.ticket)}",
+        f"--job-name={name_of(ask.cluster, ticket)}",
+        f"--comment=node of DQ cluster {ask.cluster}, ticket {ticket}",
+        f"--output={output(ask.folder, ticket)}",
         "--open-mode=truncate",
         "--no-requeue",  # its ticket would come back without having been asked for
         "--chdir=/",
     ]
-
-
-def output(folder: str, ticket: int) -> str:
-    """The file with what a holder says."""
-    return f"{folder}/holder-{ticket}.out"

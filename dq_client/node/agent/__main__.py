@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,8 +29,9 @@ from dq_client.base.errors import DQError, NoServer, UsageError
 from dq_client.base.home import Home, created_s, machine, write_private
 from dq_client.base.launch import raise_open_file_limit
 from dq_client.base.messages import NodeInfo
-from dq_client.base.process import become_subreaper, rename
+from dq_client.base.process import SITE_SIGNALS, become_subreaper, rename
 from dq_client.node.agent.build import make_agent
+from dq_client.node.agent.notice import Notice
 from dq_client.node.emulation.enforcement import NodeEnforcement, of_node
 from dq_client.node.fleet import Fleet
 
@@ -118,13 +120,15 @@ def serve(
     inside: Inside | None = None,
     given: Credentials | None = None,
     leave_within_s: float | None = None,
+    notices: Mapping[int, float] | None = None,
     *,
     alone: bool = True,
 ) -> None:
     """Run one agent until it is retired.
 
     SIGTERM and SIGINT: it goes once the jobs have left its nodes, `leave_within_s` later at the
-    latest (None: as the server's file says); a second one, or SIGQUIT: at once.
+    latest (None: as the server's file says); a second one, or SIGQUIT: at once. `notices`: on a
+    borrowed node, what its batch system's signals mean (notice.py).
 
     `interface`: as in the cluster file; empty: what that says, else the one that leads to the
     server. `given`: what it is to report with; else that is found in the home. `alone`: no other
@@ -171,12 +175,14 @@ def serve(
         environment=environment | (slowed.environment if slowed is not None else {}),
         wake=wake,
         heartbeat_s=found.heartbeat_s,
-        leave_within_s=leave_within_s,
+        notice=Notice(leave_within_s, notices or {}),
         each_beat=slowed.each_beat if slowed is not None else lambda: None,
         alone=alone,
     )
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: agent.leave())
+    for number in SITE_SIGNALS if notices else ():
+        signal.signal(number, signal.SIG_IGN)
+    for told in notices or (signal.SIGTERM, signal.SIGINT):
+        signal.signal(told, lambda received, _: agent.leave(received))
     signal.signal(signal.SIGQUIT, lambda *_: setattr(agent, "retired", True))
     signal.signal(signal.SIGCHLD, lambda *_: None)  # only to be told of it through the socket
     signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)

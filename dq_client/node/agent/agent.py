@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,7 +18,6 @@ import zmq
 from dq_client import __version__
 from dq_client.base import messages as m
 from dq_client.base.connection import Connection
-from dq_client.base.credentials import LEAVE_WITHIN_S
 from dq_client.base.errors import DQError
 from dq_client.node.agent.allegiance import Allegiance
 from dq_client.node.agent.applications import Applications
@@ -27,6 +27,7 @@ from dq_client.node.agent.context import Context
 from dq_client.node.agent.copies import CopyKeeper
 from dq_client.node.agent.handover import Handover
 from dq_client.node.agent.marks import Ranks
+from dq_client.node.agent.notice import Notice
 from dq_client.node.agent.own_ranks import OwnRanks
 from dq_client.node.agent.proxies import Proxies
 from dq_client.node.agent.reports import REPORT_AGAIN_S
@@ -37,8 +38,6 @@ log = logging.getLogger("dq.agent")
 
 TURN_S = 0.05  # between looks at what cannot wake the loop
 VACANCY_TURN_S = 0.005  # a retiring rank takes milliseconds, and its processor is wanted
-# The server ends what is left so long before the agent goes: copies held in memory must be saved.
-LAST_WORK_S = 2.0
 LEAVING_BEAT_S = 0.2  # between its heartbeats then: the answer to one says that it may go
 UNSENT = "unsent"
 
@@ -73,14 +72,13 @@ class Agent:
     each_beat: Callable[[], object] = field(default=lambda: None)
     background: BackgroundMeter | None = None  # None: it cannot be measured here
     phase: float = 1.0  # when in the period its heartbeats are sent; 1: as it is welcomed
-    leave_within_s: float = LEAVE_WITHIN_S
+    notice: Notice = field(default_factory=Notice)
     life: str = field(default_factory=lambda: os.urandom(8).hex())
     # Told to the server: here ranks can be taken in (dq_client/node/ranks/adoption.py).
     machine: str = ""
     session: int = 0  # what the last welcome said
     epoch: int = 0
     retired: bool = False
-    _leaves_by_s: float | None = None  # it was told to go
     _heard_s: float = 0.0  # when the server was last heard of
     dismissed: bool = False  # by the server: the cluster goes down
     _hello: str = ""  # id of a hello that is not answered yet
@@ -126,25 +124,26 @@ class Agent:
         poller.register(connection.socket, zmq.POLLIN)
         poller.register(connection.monitor, zmq.POLLIN)
 
-    def leave(self) -> None:
-        """Go once the jobs have left this agent's nodes; at once if told a second time.
+    def leave(self, number: int = signal.SIGTERM) -> None:
+        """Go once the jobs have left this agent's nodes, or at once: see Notice.
 
         Called by the handler of a signal: what it does is noticed in the next turn.
         """
-        if self._leaves_by_s is not None or not self.leave_within_s:
+        now = self.context.clock()
+        if self.notice.by_s is None:
+            self._heard_s = now
+        if self.notice.give(number, now):
+            self._last_beat = float("-inf")  # the server hears of it at once
+        else:
             self.retired = True
-            return
-        self._heard_s = self.context.clock()
-        self._leaves_by_s = self._heard_s + self.leave_within_s
-        self._last_beat = float("-inf")  # the server hears of it at once
 
     def _watch_leaving(self) -> None:
         """End if the server, which says when the nodes are empty, says nothing in time."""
-        now = self.context.clock()
-        if self._leaves_by_s is None or self.retired:
+        now, notice = self.context.clock(), self.notice
+        if notice.by_s is None or self.retired:
             return
-        if now >= self._leaves_by_s:
-            log.warning("told to go %g s ago: ending with what is here", self.leave_within_s)
+        if now >= notice.by_s:
+            log.warning("told to go %g s ago: ending with what is here", notice.leave_within_s)
             self.retired = True
         elif self.handover.begun:
             pass  # it ends by itself
@@ -152,16 +151,10 @@ class Agent:
             log.info("told to go: nothing is here, and no server answers")
             self.retired = True
 
-    def _leaving_s(self) -> float | None:
-        if self._leaves_by_s is None:
-            return None
-        last_work_s = min(LAST_WORK_S, self.leave_within_s / 4)
-        return max(0.0, self._leaves_by_s - last_work_s - self.context.clock())
-
     @property
     def _hurries(self) -> bool:
         """Whether it was told to go, and the server knows it."""
-        return self._leaves_by_s is not None and not self._hello
+        return self.notice.by_s is not None and not self._hello
 
     def turn(self) -> None:
         """One turn of the loop."""
@@ -204,7 +197,7 @@ class Agent:
         unseen = self.wake is None or holdings.adopted or leaving
         if self.context.reports or (unseen and (holdings.trees or leaving)):
             return TURN_S
-        if self._ending or self.ranks.missing or self._leaves_by_s is not None:
+        if self._ending or self.ranks.missing or self.notice.by_s is not None:
             return TURN_S
         # A millisecond more, because the poller rounds down and would wake just before it is due.
         now = self.context.clock()
@@ -299,7 +292,8 @@ class Agent:
             session=self.session,
             holdings=self._holdings(),
             load=self._load(now),
-            leaving_s=self._leaving_s(),
+            leaving_s=self.notice.left_s(now),
+            leaving_why=self.notice.why,
             troubles=self.context.troubles.list(),
             promised=self.allegiance.promised_to(self.epoch),
             term=self.allegiance.kept.term,

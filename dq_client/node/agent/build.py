@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dq_client.base import messages as m
 from dq_client.base import process_tree
 from dq_client.base.connection import Connection
-from dq_client.base.credentials import LEAVE_WITHIN_S
 from dq_client.base.home import Home, machine
 from dq_client.node.agent.agent import Agent
 from dq_client.node.agent.allegiance import allegiance_of
@@ -20,6 +19,7 @@ from dq_client.node.agent.copies import NOTES, CopyKeeper
 from dq_client.node.agent.handover import Handover
 from dq_client.node.agent.holdings import Holdings
 from dq_client.node.agent.marks import Ranks
+from dq_client.node.agent.notice import Notice
 from dq_client.node.agent.own_ranks import OwnRanks
 from dq_client.node.agent.proxies import Proxies
 from dq_client.node.agent.rsh_socket import RshSocket
@@ -38,7 +38,7 @@ def make_agent(
     environment: dict[str, str] | None = None,
     wake: socket.socket | None = None,
     heartbeat_s: float = 2.0,
-    leave_within_s: float = LEAVE_WITHIN_S,
+    notice: Notice | None = None,
     each_beat: Callable[[], object] = lambda: None,
     alone: bool = False,
 ) -> Agent:
@@ -48,6 +48,7 @@ def make_agent(
     set for every rank that it starts; `each_beat` is called with each heartbeat. `alone`:
     this machine is one node, whose background load can be measured.
     """
+    notice = notice or Notice()
     folder = home.agent(name)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Nodes that are slowed from outside (the governor, control groups) cannot slow ranks that
@@ -61,6 +62,7 @@ def make_agent(
         owner=owner,
         connection=connect(allegiance.kept.server),
         holdings=Holdings(folder / "holdings", owner),
+        borrowed=notice.borrowed,
     )
     hosts = {node.host for node in nodes}
     rsh = RshSocket(folder)
@@ -90,7 +92,7 @@ def make_agent(
         wake=wake,
         heartbeat_s=heartbeat_s,
         phase=phase_of(name),
-        leave_within_s=leave_within_s,
+        notice=notice,
         each_beat=each_beat,
         background=BackgroundMeter(home) if alone and sees_all() else None,
         machine=adopts,

@@ -45,12 +45,11 @@ class ClosedInstances:
 
 @dataclass(slots=True, kw_only=True)
 class Context:
-    """See the module's docstring."""
-
     home: Home
     owner: process_tree.Owner  # what tells this agent's processes from all others
     connection: Connection
     holdings: Holdings
+    borrowed: bool = False  # a batch system has lent the nodes, and sends signals to all processes
     reports: Reports = field(default_factory=Reports)
     closed: ClosedInstances = field(default_factory=ClosedInstances)
     clock: Callable[[], float] = time.monotonic

@@ -96,7 +96,9 @@ class Tree:
             self.over = True  # a keeper that comes later finds the claim, and starts nothing
         self.killed = True  # its exit code is our doing: no sign of a proxy that went wrong
         if self.running():
-            process_tree.kill([self.record.pid], signal.SIGTERM)
+            # A keeper of ranks takes SIGTERM for a batch system's.
+            number = process.KEEPER_ENDS if self.record.ranks else signal.SIGTERM
+            process_tree.kill([self.record.pid], number)
             process_tree.kill(
                 [self.record.pid], signal.SIGCONT
             )  # one that was stopped would not hear it

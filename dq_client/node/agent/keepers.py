@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from dq_client.base import process
 from dq_client.base.channel import Channel, connect
 from dq_client.node.ranks import boot
 from dq_client.node.ranks.keeper import MESSAGE_BYTES_MAX
@@ -60,9 +61,15 @@ def pair() -> tuple[KeeperLine, socket.socket]:
     return KeeperLine(ours), its
 
 
-def request(folder: Path, nodes: list[str], marks: Mapping[str, str]) -> Json:
-    """What a keeper has to know; `marks`: by what its processes are found (process_tree.py)."""
-    return {"folder": str(folder), "nodes": nodes, "env": dict(marks)}
+def request(
+    folder: Path, nodes: list[str], marks: Mapping[str, str], *, borrowed: bool = False
+) -> Json:
+    """What a keeper has to know.
+
+    `marks`: by what its processes are found (process_tree.py); `borrowed`: signals of a batch
+    system are nothing to its ranks, either.
+    """
+    return {"folder": str(folder), "nodes": nodes, "env": dict(marks), "borrowed": borrowed}
 
 
 def execute(asked: Json, control: socket.socket) -> subprocess.Popen[bytes]:
@@ -70,20 +77,21 @@ def execute(asked: Json, control: socket.socket) -> subprocess.Popen[bytes]:
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     words = [sys.executable, "-I", "-S", str(Path(boot.__file__).resolve()), "keeper"]
     try:
-        process = subprocess.Popen(
-            [*words, str(its.fileno())],
-            env={**os.environ, **asked["env"]},
-            pass_fds=[its.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        with process.site_signals_held():
+            made = subprocess.Popen(
+                [*words, str(its.fileno())],
+                env={**os.environ, **asked["env"]},
+                pass_fds=[its.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
         socket.send_fds(ours, [json.dumps(asked).encode()], [control.fileno()])
     finally:
         ours.close()
         its.close()
-    return process
+    return made
 
 
 def reach(folder: Path, alive: Callable[[], bool]) -> KeeperLine | None:

@@ -208,7 +208,8 @@ class OwnRanks:
         if kept.held.killed:
             return
         line, control = keepers.pair()
-        asked = keepers.request(kept.held.folder, self._nodes, self._marks(order))
+        marks, borrowed = self._marks(order), self._context.borrowed
+        asked = keepers.request(kept.held.folder, self._nodes, marks, borrowed=borrowed)
         try:
             if starter is None or not starter.ask(asked, control):
                 self._context.holdings.children.append(keepers.execute(asked, control))

@@ -160,17 +160,18 @@ class Starters:
         words = [python, str(Path(boot.__file__).resolve()), "starter", str(its.fileno())]
         # Only what names it: other jobs' ranks are forked of it, and show what it was started with.
         clean = {k: v for k, v in env.items() if k.startswith(READ_AT_IMPORT)}
-        began = subprocess.Popen(
-            [*words, " " * process.PADDING_BYTES],  # until it has a name, `ps` shows nothing of it
-            # What the libraries call of each other is looked up once, here, and not in each rank.
-            env={"LD_BIND_NOW": "1", **clean, **self._marks, **process.padding()},
-            cwd=self._folder,
-            pass_fds=[its.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        with process.site_signals_held():
+            began = subprocess.Popen(
+                [*words, " " * process.PADDING_BYTES],  # until it has a name `ps` shows nothing
+                # What the libraries call of each other is looked up here, and not in each rank.
+                env={"LD_BIND_NOW": "1", **clean, **self._marks, **process.padding()},
+                cwd=self._folder,
+                pass_fds=[its.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
         its.close()
         now = self._clock()
         log.info("starter %s: %s, pid %d", name, python, began.pid)

@@ -118,7 +118,7 @@ class Adoption:
         # They are about to end by themselves, and mpiexec to return the exit code of one of them.
         self._late_s = time.monotonic() + LEFT_WITHIN_S
         here = [rank for rank in self._belonging() if not rank.left]
-        process.signal_all(signal.SIGTERM, *(rank.pid for rank in here))
+        process.terminate_all(*(rank.pid for rank in here))
         self._signal(signal.SIGTERM, here)
 
     def kill(self) -> int:

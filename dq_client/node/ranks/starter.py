@@ -3,7 +3,8 @@
 One per agent and environment (node/agent/starters.py). It never initializes MPI and has no
 thread: what is forked of a process with either does not work. It ends when its agent does.
 
-    agent → starter   {"folder": ..., "nodes": [...], "env": {...}} with a socket   fork a keeper
+    agent → starter   {"folder": ..., "nodes": [...], "env": {...}, "borrowed": false} with a socket
+                                                                       fork a keeper
     starter → agent   {"ready": true, "rss_bytes": N} or {"refused": WHY}, once
                       {"pid": N}                                       for each keeper
 """
@@ -28,6 +29,7 @@ REQUEST_BYTES_MAX = 1 << 20
 
 def serve(agent: socket.socket) -> None:
     """Until the agent is gone. In what is forked it raises Become, or ends the process."""
+    process.ignore_site_signals()
     process.rename(["dq-starter", sys.executable])
     tops = preload.load()
     threads = len(os.listdir("/proc/self/task"))
@@ -37,7 +39,6 @@ def serve(agent: socket.socket) -> None:
         return
     preload.hide()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers tell their agent themselves
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.collect()
     gc.freeze()  # what is there now is never looked at again: its pages stay shared
     agent.send(json.dumps({"ready": True, "rss_bytes": resident_bytes()}).encode())
@@ -60,6 +61,7 @@ def keep(request: dict[str, Any], control: socket.socket, tops: dict[str, str] |
     """Be a keeper; ends the process, but for ranks, which leave by Become."""
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        process.ignore_site_signals(ranks=request.get("borrowed", False))
         process.become_subreaper()
         title = ["dq-keeper", request["folder"]]
         if tops is None:

@@ -76,8 +76,6 @@ class Rank:
 
 
 class World:
-    """See the module's docstring."""
-
     def __init__(self, start: Start, here: list[str]) -> None:
         self.start = start
         order = list(dict.fromkeys(start.nodes))
@@ -212,6 +210,8 @@ class World:
                 process.kill(rank.pid)
         elif not self.ending:  # else it was told before
             self.ending, self.kill_s = True, time.monotonic() + grace_s
+            if all(process.is_deaf(rank.pid, signal_number) for rank in self.running()):
+                self.kill_s = time.monotonic()
             for rank in self.running():
                 process.kill(rank.pid, signal_number)
 

@@ -1,7 +1,7 @@
 """The file of `dq hooks`: TOML, a table [[hook]] for each.
 
 [[hook]]
-name = "mail"                      # told in the log; keeps its place in the story
+name = "mail"                      # name in the log, and of its position in the journal
 on = ["job_end", "node_lost"]      # both if it is left out
 command = ["./tell.sh", "admin"]   # or url = "https://..."
 states = ["failed", "killed"]      # of jobs: done, failed, killed; all if it is left out
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from dq_client.base.errors import UsageError
+from dq_client.base.errors import UsageError, known_words
 from dq_client.base.text_files import toml_of
 
 EVENTS = ("job_end", "node_lost")
@@ -32,11 +32,11 @@ HOOKS_MAX = 32
 class Hook:
     """One hook.
 
-    name       told in the log; keeps its place in the story
-    command    what is run, with the event on standard input; or
+    name       name in the log, and of its position in the journal
+    command    command with the event on standard input; or
     url        that gets the event by POST
     on         which events
-    states     of jobs, if it is told of their ends
+    states     of ended jobs
     users      of jobs; all if it is left out
     timeout_s  for one try
     tries      before it is given up
@@ -65,7 +65,6 @@ def read(path: Path) -> list[Hook]:
 
 
 def parse(data: dict[str, Any], where: str) -> list[Hook]:
-    """See read."""
     tables = data.get("hook")
     if set(data) - {"hook"} or not isinstance(tables, list) or not tables:
         raise UsageError(f"{where}: it has tables [[hook]], at least one, and nothing else")
@@ -86,7 +85,7 @@ def _hook(table: Any, where: str, folder: Path) -> Hook:
     known = [field.name for field in fields(Hook)]
     for key in table:
         if key not in known:
-            raise UsageError(f"{where}: unknown key {key!r}; there are {', '.join(known)}")
+            raise UsageError(f"{where}: unknown key {key!r}; {known_words(key, known)}")
     name = table.get("name")
     if not isinstance(name, str) or not re.fullmatch(r"[\w.-]{1,64}", name):
         raise UsageError(f"{where}: name must be a word of at most 64 letters, digits, . _ -")
@@ -133,7 +132,7 @@ def _some(table: dict[str, Any], key: str, of: tuple[str, ...], where: str) -> t
     chosen = _words(table, key, where)
     for one in chosen:
         if one not in of:
-            raise UsageError(f"{where}: {key} has {one!r}; there are {', '.join(of)}")
+            raise UsageError(f"{where}: {key} has {one!r}; {known_words(one, of)}")
     return chosen or of
 
 

@@ -92,8 +92,6 @@ class Drains(Record):
 
 
 class Draining(Feature):
-    """See the module's docstring."""
-
     # --- what is asked for ----------------------------------------------------------------------
 
     @handles(ev.DrainRequested)
@@ -108,15 +106,13 @@ class Draining(Feature):
             drains.gone[node.name] = ""
             return
         deadline_s = None if event.within_s is None else now + event.within_s
-        lasting, reason, by = not event.leaves, event.reason, event.by
+        lasting, reason, by, life = not event.leaves, event.reason, event.by, event.life
         if known is not None:  # it was to be empty, and now is to leave as well
             ends = [s for s in (known.deadline_s, deadline_s) if s is not None]
             deadline_s = min(ends, default=None)
             lasting = known.lasting and bool(event.life)
-            reason = reason or known.reason
-        drains.nodes[node.name] = Drain(
-            now, deadline_s, reason, by, event.leaves, event.life, lasting
-        )
+            reason, life = reason or known.reason, life or known.life
+        drains.nodes[node.name] = Drain(now, deadline_s, reason, by, event.leaves, life, lasting)
         if node.up:
             self._withhold(turn, node)
 
@@ -166,7 +162,6 @@ class Draining(Feature):
     # --- nodes that come and go -----------------------------------------------------------------
 
     def changed(self, turn: Turn, change: Change) -> None:
-        """See Feature."""
         match change.what:
             case What.LOSING:  # a drain that a user asked for holds when it is back
                 drains = Drains.of(turn.state)
@@ -266,7 +261,6 @@ class Draining(Feature):
         return [because("drain_stays", cannot=cannot, until=until, **figures)]
 
     def check(self, state: State) -> None:
-        """See Feature."""
         drains, nodes = Drains.of(state), state.processors.nodes
         wanted = {p for name in drains.nodes if nodes[name].up for p in nodes[name].processors}
         if wanted != state.processors.withheld:

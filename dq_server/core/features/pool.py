@@ -59,8 +59,6 @@ declare(
 
 
 class Pooling(Feature):
-    """See the module's docstring."""
-
     # --- what the engine says -------------------------------------------------------------------
 
     @handles(ev.TicketPending)
@@ -89,7 +87,11 @@ class Pooling(Feature):
             )
         learned = bool(event.node) and not ticket.node  # an engine may say it later than the grant
         ticket.node = event.node or ticket.node
-        ticket.until_s = ticket.until_s if event.until_s is None else event.until_s
+        lasts_s = turn.options(PoolOptions).lasts_s
+        if event.until_s is not None:
+            ticket.until_s = event.until_s
+        elif ticket.until_s is None and lasts_s is not None:  # no later, until the engine says when
+            ticket.until_s = turn.now + lasts_s
         if ticket.until_s is not None and ticket.node and ticket.state is not TicketState.LEFT:
             Ends.of(turn.state).learn(ticket.node, ticket.until_s, turn.now)
         if ticket.state is TicketState.ASKED:
@@ -148,7 +150,6 @@ class Pooling(Feature):
     # --- nodes that come and go -----------------------------------------------------------------
 
     def changed(self, turn: Turn, change: Change) -> None:
-        """See Feature."""
         match change.what:
             case What.CAPACITY:
                 self._capacity(turn)
@@ -200,7 +201,6 @@ class Pooling(Feature):
             turn.schedule()
 
     def _passed(self, turn: Turn) -> None:
-        """See pool_policy.py."""
         options, state = turn.options(PoolOptions), turn.state
         if not options.max and Pool.known(state) is None:
             return
@@ -228,7 +228,6 @@ class Pooling(Feature):
     # --- to be seen -----------------------------------------------------------------------------
 
     def check(self, state: State) -> None:
-        """See Feature."""
         if Pool.known(state) is None:
             return
         pool, nodes = Pool.of(state), state.processors

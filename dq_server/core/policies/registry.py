@@ -15,7 +15,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
 from dq_server.core.model.config import SchedulerConfig
-from dq_server.core.model.errors import ConfigError
+from dq_server.core.model.errors import ConfigError, known_words
 from dq_server.core.policies.base import (
     GrantPolicy,
     Policies,
@@ -25,9 +25,7 @@ from dq_server.core.policies.base import (
     ShrinkPolicy,
     StartPolicy,
 )
-from dq_server.core.policies.grant_always import AlwaysGrant
-from dq_server.core.policies.grant_dfs import DfsGrant
-from dq_server.core.policies.grant_never import NeverGrant
+from dq_server.core.policies.grants import AlwaysGrant, DfsGrant, NeverGrant
 from dq_server.core.policies.order_fcfs import FcfsOrder
 from dq_server.core.policies.order_priority import FairshareOrder, PriorityOrder
 from dq_server.core.policies.resize_drawn import DrawnResize
@@ -143,7 +141,7 @@ def _pick(kind: str, base: type[_P], name: str, config: SchedulerConfig) -> _P:
         maker = found
     if maker is None:
         names = [*known(kind), *([BY_RESIZE] if kind == "shrink" else [])]
-        raise ConfigError(f"unknown {kind} policy {name!r}; known: {', '.join(names)}")
+        raise ConfigError(f"unknown {kind} policy {name!r}; {known_words(name, names)}")
     made = maker(config)
     assert isinstance(made, base)
     return made

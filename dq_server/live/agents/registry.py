@@ -32,6 +32,7 @@ class AgentLink:
     life: str = ""
     machine: str = ""  # empty: it takes in no ranks that others have started
     leaving_s: float | None = None  # as of its last heartbeat, like `holdings`
+    leaving_why: str = ""
     load: float = 0.0  # of processes outside DQ, as of its last heartbeat
     heard: bool = False  # a heartbeat has come in this session
     holdings: list[m.Holding] = field(default_factory=list)

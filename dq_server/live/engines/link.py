@@ -20,6 +20,7 @@ from dq_server.live.engines.port import (
     EngineRefusal,
     News,
     Pending,
+    Revoked,
     Started,
     TicketEnd,
     WantedTicket,
@@ -84,6 +85,9 @@ def event_of(news: News, now: float) -> ev.Event:
         case Started():
             until_s = None if news.left_s is None else now + news.left_s
             return ev.TicketStarted(news.ticket, "", until_s)
+        case Revoked():
+            log.info("ticket %d is taken back: %s", news.ticket, news.why)
+            return ev.TicketRevoked(news.ticket, news.left_s, news.why)
         case Pending():
             return ev.TicketPending(news.ticket, news.why)
         case EngineRefusal():

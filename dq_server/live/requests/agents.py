@@ -107,7 +107,8 @@ def heartbeat(desk: Desk, call: Call[m.Heartbeat]) -> m.ReplyBody:
     if refusal := desk.pairing.hear(call.body.promised, link.name):
         return m.Error("refused", refusal)
     link.last_seen_s = desk.monotonic()
-    link.holdings, link.leaving_s = call.body.holdings, call.body.leaving_s
+    link.holdings = call.body.holdings
+    link.leaving_s, link.leaving_why = call.body.leaving_s, call.body.leaving_why
     link.troubles, link.load, link.heard = call.body.troubles, call.body.load, True
     link.promised, link.term = call.body.promised, call.body.term
     link.copies = call.body.copies
