@@ -1,6 +1,7 @@
 """What a machine has beside processors: memory and GPUs.
 
-Memory is what is installed, or less where a control group limits it (a container, a batch job).
+Memory is what is installed, or less where a control group or Slurm limits it (a container, a batch
+job).
 GPUs are counted by NVIDIA's device files; CUDA_VISIBLE_DEVICES, which batch systems set, says which
 of them are ours.
 """
@@ -33,7 +34,18 @@ def memory_bytes(root: Path = Path("/sys/fs/cgroup")) -> int:
             found = min(found, int(limit.read_text()))
         except (OSError, ValueError):  # "max": there is none
             continue
+    found = min(found, _slurm_limit() or found)
     return min(found, MEMORY_BYTES_MAX)
+
+
+def _slurm_limit() -> int:
+    """What Slurm lets its job use on this node; 0: as much as there is, or this is none."""
+    shares = {"SLURM_MEM_PER_NODE": "", "SLURM_MEM_PER_CPU": "SLURM_CPUS_ON_NODE"}
+    for name, count in shares.items():
+        megabytes, times = os.environ.get(name, ""), os.environ.get(count, "1")
+        if megabytes.isdigit() and times.isdigit():
+            return int(megabytes) * int(times) << 20
+    return 0
 
 
 def _limits(root: Path) -> list[Path]:

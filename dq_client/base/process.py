@@ -31,6 +31,7 @@ PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 15, 36
 SITE_SIGNALS = frozenset(
     {signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU}
 )
+KEEPER_ENDS = signal.SIGALRM  # none of those, and it leaves no core file
 _UNHEARD: set[signal.Signals] = set()  # signals that ranks of this process are started without
 
 
@@ -69,7 +70,7 @@ def fork(birth: Birth, become: Optional[Callable[[Birth], NoReturn]] = None) -> 
     if pid:
         return pid
     try:
-        for number in {*SITE_SIGNALS, signal.SIGQUIT, signal.SIGCHLD, signal.SIGALRM} - _UNHEARD:
+        for number in {*SITE_SIGNALS, signal.SIGCHLD, signal.SIGALRM} - _UNHEARD:
             signal.signal(number, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
         _place(birth)

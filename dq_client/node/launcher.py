@@ -24,6 +24,7 @@ from typing import Any
 from dq_client.base import opened
 from dq_client.base.launch import rank_environment
 from dq_client.base.opened import open_output
+from dq_client.base.process import KEEPER_ENDS
 from dq_client.node.agent import keepers
 from dq_client.node.agent.keepers import KeeperLine
 from dq_client.node.agent.starters import Starter, Starters
@@ -66,7 +67,7 @@ class Standalone:
         """Of worlds that nobody waited for, and whoever is about to write into the folder."""
         for pid in self._keepers():
             with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGQUIT)
+                os.kill(pid, KEEPER_ENDS)
         until_s = time.monotonic() + KEEPERS_END_WITHIN_S
         while self._keepers() and time.monotonic() < until_s:
             time.sleep(0.005)

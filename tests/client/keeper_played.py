@@ -34,7 +34,7 @@ class Played:
         patch.setattr(keeper, "time", clock)
         signals = SimpleNamespace(
             signal=self.handlers.__setitem__, set_wakeup_fd=lambda *_, **__: None,
-            SIGCHLD=signal.SIGCHLD, SIGQUIT=signal.SIGQUIT,
+            SIGCHLD=signal.SIGCHLD,
         )  # fmt: skip
         patch.setattr(keeper, "signal", signals)
         patch.setattr(process, "kill", self._kill)

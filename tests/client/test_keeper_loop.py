@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from dq_client.base import process
 from dq_client.node.ranks import keeper, output
 from dq_client.node.ranks.keeper import AGAIN_S, GRACE_S, KILL_AGAIN_S, LINGER_S, WRITE_FOR_S
 from tests.client.keeper_played import Played
@@ -63,7 +64,7 @@ def test_who_may_be_asked_for_the_end_of_a_barrier_waits_for_a_while(played: Pla
 
 def test_ranks_are_killed_again_and_again_once_their_grace_is_over(played: Played) -> None:
     played.start()
-    played.handlers[signal.SIGQUIT](signal.SIGQUIT, None)
+    played.handlers[process.KEEPER_ENDS](process.KEEPER_ENDS, None)
     assert played.kills == [(0, TERM)]
     assert played.keeper._patience_s() == pytest.approx(GRACE_S)
     played.keeper._terminate()

@@ -17,7 +17,6 @@ from resize_lib.protection import (
     generations,
     in_place,
     partfile,
-    partners,
     protector,
     protector_of,
     recovery,
@@ -26,6 +25,7 @@ from resize_lib.protection import (
 from resize_lib.protection.generations import MANIFEST, complete_copies
 from resize_lib.protection.protector import Protector
 from resize_lib.protection.state import CopyState, ProtectionError
+from resize_lib.redistribution import messages
 from tests.plan.ranks_played import Comm, Ranks
 
 HOSTS = ("n1", "n1", "n2")
@@ -417,7 +417,7 @@ def test_the_copy_of_a_single_rank_has_part_0_only(alone: Protector) -> None:
 
 @pytest.mark.parametrize("size", [1, 10, 11])
 def test_a_part_arrives_whole_in_pieces(played: Played, size: int) -> None:
-    played.patch.setattr(partners, "MESSAGE_BYTES", 10)
+    played.patch.setattr(messages, "MESSAGE_BYTES_MAX", 10)
     played.memory.mkdir(mode=0o700)
     data = bytes(range(size))
     folder = played.memory / "n1" / str(JOB) / "2.1"

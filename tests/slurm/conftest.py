@@ -26,10 +26,13 @@ def slurm(
 ) -> Iterator[MiniSlurm]:
     """Four nodes of one processor for all tests of a module.
 
-    Parameter: how Slurm knows the processes of a step, "linuxproc" (the default) or "cgroup".
+    Parameter: how Slurm knows the processes of a step, "linuxproc" (the default) or "cgroup"; or a
+    pair of that and further arguments of MiniSlurm.
     """
-    strict = getattr(request, "param", "") == "cgroup"
-    made = MiniSlurm(tmp_path_factory.mktemp("slurm"), strict=strict)
+    param = getattr(request, "param", "")
+    tracking, more = param if isinstance(param, tuple) else (param, {})
+    strict = tracking == "cgroup"
+    made = MiniSlurm(tmp_path_factory.mktemp("slurm"), strict=strict, **more)
     try:
         try:
             made.start()

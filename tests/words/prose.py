@@ -26,7 +26,21 @@ VERB = r"(?:is|are|was|were|has|have|had|can|may|must|does|do|will|would)"
 # Nouns that `who` may follow, and subjects that may say something.
 PERSON = "".join(
     rf"(?<!\b{noun} )"
-    for noun in ("people", "person", "user", "users", "reader", "readers", "those", "anyone", "someone")
+    for noun in (
+        "people",
+        "person",
+        "user",
+        "users",
+        "reader",
+        "readers",
+        "those",
+        "anyone",
+        "anybody",
+        "Anybody",
+        "People",
+        "administrators",
+        "someone",
+    )
 )
 SPEAKER = "".join(
     rf"(?<!\b{noun} )" for noun in ("you", "we", "paper", "papers", "thesis", "people", "users")
@@ -47,8 +61,8 @@ RULES = {
         rf"\b[Nn]o(?:thing|ne) (?:of \w+ )?(?:{VERB}|\w+[^s]s)\b|\b[Nn]obody\b"
     ),
     "colon for a conjunction": (
-        r"(?<!}): (?:it|they|there|then|this|so|you|we|otherwise)\b"
-        rf"|(?<!}}): (?:the|a|an|its|each|all|no|every) [\w-]+ {VERB}\b"
+        r"(?<!}): (?:it|they|there|then|so|you|we|otherwise)\b"
+        rf"|(?<!}}): (?:this|the|a|an|its|each|all|no|every) [\w-]+ {VERB}\b"
     ),
 }
 PATTERNS = {rule: re.compile(pattern) for rule, pattern in RULES.items()}

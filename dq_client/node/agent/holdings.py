@@ -97,7 +97,7 @@ class Tree:
         self.killed = True  # its exit code is our doing: no sign of a proxy that went wrong
         if self.running():
             # A keeper of ranks takes SIGTERM for a batch system's.
-            number = signal.SIGQUIT if self.record.ranks else signal.SIGTERM
+            number = process.KEEPER_ENDS if self.record.ranks else signal.SIGTERM
             process_tree.kill([self.record.pid], number)
             process_tree.kill(
                 [self.record.pid], signal.SIGCONT

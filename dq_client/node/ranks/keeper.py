@@ -15,7 +15,7 @@ agent that was killed and started again. What it knows it says as a whole whenev
                      {"spawn": {...}}                    a rank calls MPI_Comm_spawn
                      {"await": {...}}                    rank 0 waits for a world
 
-SIGQUIT to the keeper ends all ranks: SIGTERM to every descendant, SIGKILL after GRACE_S. It is a
+SIGALRM to the keeper ends all ranks: SIGTERM to every descendant, SIGKILL after GRACE_S. It is a
 subreaper, so that no descendant is lost, and at most one keeper ever runs for a folder
 (process.claim). FOLDER/ends says how the ranks stand, for agents without keeper (ends.py).
 """
@@ -99,7 +99,7 @@ class Keeper:
             end.setblocking(False)
         self._wakes = wakes
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.signal(signal.SIGQUIT, self._terminate)
+        signal.signal(process.KEEPER_ENDS, self._terminate)
         signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
         self._selector.register(self._wake, selectors.EVENT_READ, self._woken)
         self._meet(control)
