@@ -67,6 +67,7 @@ GROUPS = {
             "tests/live/test_journal*.py",
             "tests/live/test_access*.py",
             "tests/live/test_damage.py",
+            "tests/client/test_home_is_strange.py",
         ),
         0.1,
     ),

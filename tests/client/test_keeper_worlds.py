@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dq_client.base import messages as m
 from dq_client.node.agent.local_start import Past
+from dq_client.node.ranks import worlds as ranks_worlds
 from dq_client.node.ranks.world import Start, World
 from dq_client.node.ranks.worlds import PAST_MAX, Worlds
 
@@ -60,13 +63,15 @@ def test_what_runs_or_was_spawned_or_is_the_newest_part_is_kept() -> None:
     assert not worlds.has_had(late), "a spawn may be granted before another and started after it"
 
 
-def test_a_node_where_no_world_has_joined_forgets_them_too() -> None:
-    worlds = Worlds()
+def test_a_node_where_no_world_has_joined_forgets_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    worlds, removed = Worlds(), list[set[str]]()
+    monkeypatch.setattr(ranks_worlds, "remove_shared_memory", removed.append)
     for number in range(1, MANY):
         begin(worlds, start(number), part=False)
         worlds.forget()
     assert len(worlds) == PAST_MAX
     assert worlds.past == MANY - 1 - PAST_MAX
+    assert len(removed) == MANY - 1 - PAST_MAX, "what MPICH left of them"
 
 
 def order(world: int, *, spawned: bool = False) -> m.StartRanks:

@@ -24,6 +24,7 @@ from tests.live.journal_lives import History, led_to
 def test_a_new_journal_says_which_version_wrote_it_and_another_refuses_it(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite"
     made = Journal(path)
+    assert path.stat().st_mode & 0o777 == 0o600, "whatever the umask and SQLite say"
     assert made.meta("schema") == str(SCHEMA)
     made.close()
     Journal(path).close()
