@@ -87,11 +87,13 @@ docs: venv
 	$(VENV)/bin/pip install --quiet -e ".[docs]"
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet
 
-# format, lint, strict types
+# format, lint, strict types, spelling and prose
 lint: venv
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/codespell
+	$(VENV)/bin/proselint --config .proselintrc.json check $(wildcard *.md docs/*.md docs/spec/*.md)
 
 # the linters, import rules and fast tests, in about a minute: run it before every commit. Of tests/live those
 # that start no cluster. mypy has one processor, the tests another
@@ -102,7 +104,8 @@ quick: venv
 	$(VENV)/bin/pytest -n 2 -m "not slow and not full and not live and not mpi and not alone" \
 	    tests/architecture tests/words tests/core tests/plan tests/client tests/sim tests/live
 
-# the golden file of reasons and errors, after a change of words on purpose: read what the diff shows
+# the golden file of reasons and errors, after a change of words on purpose: read what the diff shows.
+# Lowers the number of faults that each page may have (tests/words/prose.py)
 words: venv
 	$(VENV)/bin/python -m tests.words
 

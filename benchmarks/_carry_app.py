@@ -95,7 +95,7 @@ def program(variables: int, megabytes: int) -> str:
 def measure(rs: Session, folder: Path) -> None:
     """Write down what the steps of carrying take in this rank; in files, for memory is carried."""
     Carry.begin = _around(Carry.begin, folder / "entered")  # type: ignore[method-assign]
-    if rs.joining is None and rs.rank == 0:
+    if rs._session.joining is None and rs.rank == 0:
         for name in ("exchange", "refusal_to_shrink"):
             setattr(Carry, name, _around(getattr(Carry, name), folder / "carried"))
 

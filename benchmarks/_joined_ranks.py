@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 from mpi4py import MPI
 
-from resize_lib.processes import choose_backend
+from resize_lib.processes import choose_backend, expand
 
 ROUNDS = 7
 
@@ -63,7 +63,7 @@ def main() -> None:
     backend = choose_backend()
     comm = backend.start()
     if sys.argv[1] != "one" and not backend.spawned:
-        comm = backend.expand(comm, ["localhost"] * (int(sys.argv[1]) - comm.size))
+        comm = expand(backend, comm, ["localhost"] * (int(sys.argv[1]) - comm.size))
     found = measure(comm)
     if comm.rank == 0:
         print(json.dumps(found), flush=True)

@@ -151,13 +151,13 @@ def main() -> None:
 
 def told(rs: Any, kind: str) -> bool:
     """Print what the last resize took, if there was one; whether it was the last of all."""
-    link = rs.server()
+    link = rs._session.server()
     assert isinstance(link, Walk)
     if rs.size != link.size:
-        took_s = link.carry_s if kind == "carried" else rs.job.redistribution_s
+        took_s = link.carry_s if kind == "carried" else rs._session.job.redistribution_s
         print(json.dumps({"old": link.size, "new": rs.size, "s": took_s}), flush=True)
         link.size = rs.size
-    return link.finished(rs.job.resize_id)
+    return link.finished(rs._session.job.resize_id)
 
 
 if __name__ == "__main__":

@@ -60,7 +60,8 @@ class Stay:
     def turn(self, rs: Session, part: NDArray[np.float64]) -> None:
         """Tell of a resize, or make a copy. Collective."""
         if self.size not in (0, rs.size):
-            self._tell(rs, "moves", old=self.size, new=rs.size, seconds=rs.job.redistribution_s)
+            took_s = rs._session.job.redistribution_s
+            self._tell(rs, "moves", old=self.size, new=rs.size, seconds=took_s)
             self.turns = 0
         self.size = rs.size
         if self.turns % COPY_EVERY == COPY_EVERY // 2:

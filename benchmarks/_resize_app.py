@@ -64,7 +64,7 @@ def main() -> None:
             turns.append(Turn(at_s, gap_s, work_s, rs.size))
             if rs.rank == 0 and len(turns) > 1 and turns[-1].size != turns[-2].size:
                 kept = [astuple(turn) for turn in turns[-TOLD_TURNS:]]
-                told = {"turns": kept, "redistribution_s": rs.job.redistribution_s}
+                told = {"turns": kept, "redistribution_s": rs._session.job.redistribution_s}
                 with (folder / "resizes").open("a") as out:
                     out.write(json.dumps(told) + "\n")
                 turns = [turns[-1]]

@@ -36,12 +36,12 @@ from statistics import median
 
 from dq_server.core.settings import named_config
 from dq_server.sim.engine import Simulation
-from dq_server.sim.generators.lublin import lublin
 from dq_server.sim.malleable import Malleability, MalleableWorkload
 from dq_server.sim.output import Run, write_csv
 from dq_server.sim.run_command import run as sim_run
 from dq_server.sim.swf import read_swf, write_swf
 from dq_server.sim.workload import RigidWorkload, Workload
+from harness.generators.lublin import lublin
 
 NODES, LOAD, SEED = 256, 0.8, 1
 JOBS = (5_000, 100_000, 1_000_000)

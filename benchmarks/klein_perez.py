@@ -18,7 +18,7 @@ import time
 from collections.abc import Sequence
 
 from dq_server.sim.evolution import FIT_RULES, EvolutionProfile, FitRule, plan_offline
-from dq_server.sim.generators.klein_perez import N_NODES, KleinPerezRanges, draw_tests
+from harness.generators.klein_perez import N_NODES, KleinPerezRanges, draw_tests
 from harness.klein_perez_paper import METRICS
 
 SEED = 1

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 from resize_lib.descriptors import Block1D, BlockCyclic, Distributed, ProcessGrid
 from resize_lib.redistribution import plan, runs
-from resize_lib.redistribution.routes import Form, routes_of
+from resize_lib.redistribution.routes import MemoryOrder, routes_of
 from resize_lib.redistribution.types import Placement
 
 LIMIT_AT, LIMIT_MS, LIMIT_MIB = 4096, 10.0, 10.0
@@ -52,7 +52,7 @@ def measured(layout: Distributed, grids: tuple[ProcessGrid, ProcessGrid]) -> dic
         if sample == 0:
             tracemalloc.start()
         began_s = time.process_time()
-        routes = routes_of(((0, layout, layout, 8, Form(transposed=False)),), old, new)
+        routes = routes_of(((0, layout, layout, 8, MemoryOrder(transposed=False)),), old, new)
         given = routes.gives(rank, lambda *_: True)
         taken = routes.takes(rank, lambda *_: True)
         if sample == 0:

@@ -23,10 +23,10 @@ from dataclasses import asdict, dataclass
 
 from dq_server.core.settings import named_config
 from dq_server.sim.engine import Simulation
-from dq_server.sim.generators.kit import INTENSIVE, NODES, kit_like
-from dq_server.sim.generators.lublin import lublin
 from dq_server.sim.malleable import Malleability, MalleableWorkload
 from dq_server.sim.workload import Workload
+from harness.generators.kit import INTENSIVE, NODES, kit_like
+from harness.generators.lublin import lublin
 
 RIGID_NODES, RIGID_LOAD, SEED = 256, 0.8, 1
 RIGID_JOBS = (1_000, 5_000, 20_000, 100_000, 1_000_000)

@@ -153,8 +153,9 @@ class Cluster:
 
         Raises:
             UsageError: an option that there is not, or that makes no sense.
-            Refused: the server does not take it.
+            Refused: the server does not take it, or the program cannot run.
         """
+        from dq_client.cli import program as programs
         from dq_client.cli.submit import message_of
 
         words = (
@@ -171,6 +172,7 @@ class Cluster:
             raise UsageError(e.format_message()) from e
         except click.exceptions.Exit:  # --help
             raise UsageError("these options submit nothing") from None
+        programs.check(body, self._home)
         reply = self._call(body, 10.0)
         assert isinstance(reply, m.Submitted)
         return Job(self, reply.job, [Job(self, number) for number in reply.jobs])

@@ -5,7 +5,7 @@
 The paper's figures are one run of one unpublished order of the jobs. Ours are the mean and the
 range over `--seeds` random orders; every configuration runs the same orders. Where the text is
 ambiguous there is an option; the defaults were fixed before any result was known
-(dq_server/sim/generators/dynamic_esp.py). `--variants` also runs the other choices, one at a time.
+(harness/generators/dynamic_esp.py). `--variants` also runs the other choices, one at a time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.fairness import DfsConfig, per_user
 from dq_server.core.settings import configured
 from dq_server.sim.engine import Simulation
-from dq_server.sim.generators.dynamic_esp import (
+from harness.generators.dynamic_esp import (
     CORES,
     Z_PRIORITY,
     EspNodes,

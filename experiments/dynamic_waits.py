@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dq_server.sim.engine import Simulation
-from dq_server.sim.generators.dynamic_esp import CORES, TABLE_I, dynamic_esp
 from experiments.dynamic_esp import CONFIGURATIONS, Choices, config_of
 from harness import verdicts
+from harness.generators.dynamic_esp import CORES, TABLE_I, dynamic_esp
 from harness.output import (
     Parser,
     add_options,

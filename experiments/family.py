@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from dq_server.sim.generators.lublin import lublin
 from dq_server.sim.intervals import mean_and_interval
 from dq_server.sim.swf import write_swf
+from harness.generators.lublin import lublin
 from harness.output import Parser, note, table
 
 OWN, BASE = "shortest-first", "easy"

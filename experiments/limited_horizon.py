@@ -22,14 +22,13 @@ from dq_server.sim.evolution import (
     FIT_RULES,
     EvolutionProfile,
     FitRule,
-    PlanMetrics,
     check_plan,
-    measure,
     plan_ahead,
     plan_offline,
 )
-from dq_server.sim.generators.klein_perez import N_NODES, draw_tests
+from harness.generators.klein_perez import N_NODES, draw_tests
 from harness.output import Parser, check_options, table, whole_number, write_csv
+from harness.plan_metrics import PlanMetrics, measure
 
 HORIZONS_S: tuple[int | None, ...] = (0, 600, 1800, 3600, 7200, 14400, None)  # None: everything
 FIELDS = ("makespan_rel", "completion_rel", "waiting_rel", "effective_utilisation_percent",

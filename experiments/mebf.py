@@ -3,7 +3,7 @@
     python -m experiments.mebf [--quick] [--seeds 3] [--json] [--csv F] [--plot F]
     python -m experiments.mebf --log FILE.swf.gz --nodes N [--malleable SHARE] [--json]
 
-Workloads are KIT-like (dq_server/sim/generators/kit.py): the paper's are parts of the KIT ForHLR
+Workloads are KIT-like (harness/generators/kit.py): the paper's are parts of the KIT ForHLR
 II log, but it does not say which parts. Choices where the paper is silent: jobs of the normal
 workload offer 90 % of the machine; the scale of its overhead equations is 10 s
 per unit ("full"), which makes a doubling from 10 nodes cost about 5 s; expand+ and shrink+ build on
@@ -25,10 +25,10 @@ from textwrap import fill
 from dq_server.core.settings import named_config
 from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
-from dq_server.sim.generators.kit import INTENSIVE, NODES, NORMAL, kit_like
 from dq_server.sim.malleable import SCALABILITY, Malleability, MalleableWorkload
 from dq_server.sim.swf import read_swf
 from dq_server.sim.workload import RigidWorkload
+from harness.generators.kit import INTENSIVE, NODES, NORMAL, kit_like
 from harness.output import (
     Parser,
     add_options,

@@ -9,7 +9,7 @@ Fig. 11   utilization over time (the picture; as text the mean of each fifth of 
 Table 6   slowdown, % better than EASY, by scalability and number of jobs; all jobs malleable
 Table 7   the same with 60 and 80 % malleable jobs
 
-KIT-like workloads (dq_server/sim/generators/kit.py), arrivals four times as dense, full cost, 500
+KIT-like workloads (harness/generators/kit.py), arrivals four times as dense, full cost, 500
 nodes; means over seeds. The tables and figures of the paper themselves are missing from its text:
 what is beside ours is what the text says of them. Slowdown as there: mean turnaround over the mean
 run time without malleability.
@@ -29,10 +29,10 @@ import numpy as np
 
 from dq_server.core.settings import named_config
 from dq_server.sim.engine import Simulation
-from dq_server.sim.generators.kit import INTENSIVE, NODES, kit_like
 from dq_server.sim.malleable import SCALABILITY, Malleability, MalleableWorkload
 from dq_server.sim.records import Records
 from harness import verdicts
+from harness.generators.kit import INTENSIVE, NODES, kit_like
 from harness.output import (
     Parser,
     add_options,

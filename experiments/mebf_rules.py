@@ -31,11 +31,11 @@ from typing import Any
 from dq_server.core.settings import configured, named_config
 from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
-from dq_server.sim.generators.kit import INTENSIVE, NODES, NORMAL, kit_like
 from dq_server.sim.intervals import interval
 from dq_server.sim.malleable import SCALABILITY, Malleability, MalleableWorkload
 from dq_server.sim.swf import read_swf
 from dq_server.sim.workload import RigidWorkload
+from harness.generators.kit import INTENSIVE, NODES, NORMAL, kit_like
 from harness.output import (
     Parser,
     add_options,

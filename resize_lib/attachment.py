@@ -50,7 +50,7 @@ class Member:
 
 
 @dataclass
-class Told:
+class AttachReply:
     """What the server has told rank 0. `why`: the program is no job, for this reason."""
 
     why: str = ""
@@ -130,26 +130,26 @@ def _impossible() -> str:
 
 def _attach(comm: MPI.Intracomm, words: dict[str, str]) -> str:
     """Become a job, or say why not; the same on every rank."""
+    from resize_lib.before_arrival import agree_to_join
     from resize_lib.processes import choice
     from resize_lib.server_link import say
     from resize_lib.waiting import idle_bcast
 
     me = Member(machine(), os.getpid(), tuple(program_command()), start_folder())
     members = comm.gather(me)
-    told: Told = idle_bcast(comm, None if members is None else _ask(members, words))
+    told: AttachReply = idle_bcast(comm, None if members is None else _ask(members, words))
     if told.why:
         return told.why
-    why = link = None
+    why, link = "", None
     try:
         link = _linked(told, comm.rank)
     except OSError as e:
-        why = f"rank {comm.rank} does not reach its agent: {e}"
-    reasons = [_idle_bcast_from(comm, r, why) for r in range(comm.size)] if _any(comm, why) else []
-    found = next((reason for reason in reasons if reason), "")
+        why = f"it does not reach its agent: {e}"
+    found, _ = agree_to_join(comm, why)
     if found:
         if link is not None:
             link.close()
-        return str(found)
+        return found
     assert link is not None, "nobody has a reason"
     os.environ.update(told.env | {"DQ_NODE": told.nodes[comm.rank], "DQ_WORLD": "0"})
     os.environ[LINK_VARIABLE] = str(link.detach())
@@ -160,38 +160,19 @@ def _attach(comm: MPI.Intracomm, words: dict[str, str]) -> str:
     return ""
 
 
-def _any(comm: MPI.Intracomm, why: str | None) -> bool:
-    """Whether a rank has a reason; collective, asleep."""
-    import numpy as np
-    from mpi4py import MPI
-
-    from resize_lib.waiting import idle_wait
-
-    count = np.array([0 if why is None else 1])
-    idle_wait(comm.Iallreduce(MPI.IN_PLACE, count))
-    return bool(count[0])
-
-
-def _idle_bcast_from(comm: MPI.Intracomm, root: int, why: str | None) -> str | None:
-    from resize_lib.waiting import idle_bcast
-
-    told: str | None = idle_bcast(comm, why, root)
-    return told
-
-
-def _ask(members: Sequence[Member], words: dict[str, str]) -> Told:
+def _ask(members: Sequence[Member], words: dict[str, str]) -> AttachReply:
     """On rank 0: ask the server to make it a job."""
     first = members[0]
     if any((x.command, x.folder) != (first.command, first.folder) for x in members):
-        return Told("its ranks run different programs, and a new one could run either")
+        return AttachReply("its ranks run different programs, and a new one could run either")
     home = Home.default()
     try:
         info = home.server()
         body = submission(words, len(members), first.command, first.folder, os.environ)
         reply = _call(home, info["address"], body, members)
     except (DQError, OSError) as e:
-        return Told(str(e))
-    return Told("", reply.job, reply.instance, reply.env, reply.nodes, reply.agents)
+        return AttachReply(str(e))
+    return AttachReply("", reply.job, reply.instance, reply.env, reply.nodes, reply.agents)
 
 
 def _call(home: Home, address: str, body: m.Submit, members: Sequence[Member]) -> m.Attached:
@@ -216,7 +197,7 @@ def _call(home: Home, address: str, body: m.Submit, members: Sequence[Member]) -
     return reply
 
 
-def _linked(told: Told, rank: int) -> socket.socket:
+def _linked(told: AttachReply, rank: int) -> socket.socket:
     """The link to this rank's keeper, which has taken it in; OSError if that does not come about.
 
     The keeper is made while we wait.

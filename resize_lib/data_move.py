@@ -23,7 +23,7 @@ from resize_lib.redistribution import (
 from resize_lib.redistribution.agreement import gather_records
 
 if TYPE_CHECKING:
-    from resize_lib.jobsession import Session
+    from resize_lib.runtime import Runtime
 
 
 def all_pids(comm: MPI.Intracomm) -> list[int]:
@@ -37,7 +37,7 @@ def everyone(rows: int, cols: int) -> Placement:
     return Placement.leading(ProcessGrid(rows, cols))
 
 
-def move(session: Session, old: Placement, new: Placement, comm: MPI.Intracomm) -> None:
+def move(session: Runtime, old: Placement, new: Placement, comm: MPI.Intracomm) -> None:
     """Redistribute everything declared; the session's data is untouched if that fails."""
     try:
         with session.stale.moving():
@@ -47,7 +47,7 @@ def move(session: Session, old: Placement, new: Placement, comm: MPI.Intracomm) 
 
 
 def _move_data(
-    session: Session, old: Placement, new: Placement, comm: MPI.Intracomm
+    session: Runtime, old: Placement, new: Placement, comm: MPI.Intracomm
 ) -> list[tuple[str, Any, Any]]:
     """The names of what has moved, each with its old and its new part."""
     begin = time.perf_counter()
@@ -76,8 +76,6 @@ def _move_data(
         old,
         new,
         transport="auto" if link is None else "messages",
-        max_extra_bytes=session.options.max_extra_bytes,
-        checksums=session.options.checksums,
         arena=session.arena,
     )
     if link is not None:
@@ -104,7 +102,7 @@ def _move_data(
 
 
 def _moving_values(
-    session: Session, old: Placement, new: Placement, *, joining: bool
+    session: Runtime, old: Placement, new: Placement, *, joining: bool
 ) -> list[MovingArray]:
     """The values of `Session.value` as one item of the redistribution; none if nobody joins.
 

@@ -38,19 +38,17 @@ from resize_lib.mistakes import caller
 from resize_lib.redistribution.types import Order
 
 if TYPE_CHECKING:
-    from resize_lib.jobsession import Session
-    from resize_lib.loops import Loops
+    from resize_lib.runtime import Runtime
 
 T = TypeVar("T")
+Declaration = TypeVar("Declaration", bound="Dense | Packed")
 Dense: TypeAlias = Matrix | Array | Cartesian
 
 
 class Declaring:
     """The part of a session that declares. All names of one session differ."""
 
-    declared: dict[str, Dense | Packed]
-    values: dict[str, Value[Any]]
-    loops: Loops
+    _session: Runtime
 
     def matrix(
         self,
@@ -69,10 +67,7 @@ class Declaring:
         """
         mb, nb = (block, block) if isinstance(block, int) else block
         matrix = Matrix(self._session, self._fresh(name), BlockCyclic(m, n, mb, nb), dtype)
-        if self.loops.arrived:
-            matrix.initialise(init)
-        self.declared[name] = matrix
-        return matrix
+        return self._declared(matrix, init)
 
     def array(
         self,
@@ -104,16 +99,13 @@ class Declaring:
         else:
             raise DescriptorError(f"unknown layout {layout!r}; known: block, cyclic, weighted")
         array = Array(self._session, self._fresh(name), lay_out, dtype, device)
-        if self.loops.arrived:
-            array.initialise(init)
-        self.declared[name] = array
-        return array
+        return self._declared(array, init)
 
     def value(self, name: str, value: T) -> Value[T]:
         """Declare a Python value that is the same on all ranks; joining ranks get rank 0's."""
         held = Value(self._fresh(name), value)
         held.where = caller()
-        self.values[name] = held
+        self._session.values[name] = held
         return held
 
     def keep(self, **objects: Any) -> None:
@@ -130,13 +122,12 @@ class Declaring:
         kept = [Kept(self._fresh(name), held) for name, held in objects.items()]
         for each in kept:
             each.where = caller()
-        self.values.update({held.name: held for held in kept})
+        self._session.values.update({held.name: held for held in kept})
 
     def parcel(self, name: str, value: Any, pack: Pack, unpack: Unpack) -> Parcel:
         """Declare data that `pack` cuts and `unpack` joins (see descriptors.Custom)."""
         parcel = Parcel(self._session, self._fresh(name), Custom(pack, unpack, name), value)
-        self.declared[name] = parcel
-        return parcel
+        return self._declared(parcel)
 
     def cartesian(
         self,
@@ -170,10 +161,7 @@ class Declaring:
         """
         desc = blocks(shape, axes, halo, periodic, dims)
         array = Cartesian(self._session, self._fresh(name), desc, dtype, order, device)
-        if self.loops.arrived:
-            array.initialise(init)
-        self.declared[name] = array
-        return array
+        return self._declared(array, init)
 
     def csr(
         self,
@@ -203,10 +191,7 @@ class Declaring:
         by_weight = weighted(rows, (), weights) if layout == "weighted" else None
         found = row_layout(rows, by_weight)
         matrix = CSR(self._session, self._fresh(name), (rows, columns), found, dtype)
-        if self.loops.arrived:
-            matrix.initialise(init)
-        self.declared[name] = matrix
-        return matrix
+        return self._declared(matrix, init)
 
     def items(
         self,
@@ -228,10 +213,7 @@ class Declaring:
             DescriptorError: a value that cannot be.
         """
         items = Items(self._session, self._fresh(name), dtype, owner, key)
-        if self.loops.arrived:
-            items.initialise(init)
-        self.declared[name] = items
-        return items
+        return self._declared(items, init)
 
     def local_state(
         self, name: str, value: Any, *, leave: Leave = "drop", join: Join | None = None
@@ -246,8 +228,7 @@ class Declaring:
             DescriptorError: a rule that is none.
         """
         state = LocalState(self._session, self._fresh(name), value, leave, join)
-        self.declared[name] = state
-        return state
+        return self._declared(state)
 
     def legal(self, *rule: Any) -> None:
         """Declare the sizes that the program can run on, before the loop: no other is ordered.
@@ -261,14 +242,8 @@ class Declaring:
         session = self._session
         session.legal_sizes = legal_sizes(rule[0] if len(rule) == 1 else rule)
         check_size(session)
-        if session.link is not None and self.loops.arrived:  # rank 0, where the job starts
+        if session.link is not None and self._session.loops.arrived:  # rank 0, where the job starts
             session.link.hello(session.size, session.legal_sizes)
-
-    def renew_ghosts(self) -> None:
-        """Fill the ghosts of arrays that the program exchanges, after a resize. Collective."""
-        for item in self.declared.values():
-            if isinstance(item, Cartesian):
-                item.renew_ghosts()
 
     @property
     def cart(self) -> MPI.Cartcomm:
@@ -277,22 +252,20 @@ class Declaring:
         Raises:
             DescriptorError: no Cartesian array is declared.
         """
-        arrays = (item for item in self.declared.values() if isinstance(item, Cartesian))
+        arrays = (item for item in self._session.declared.values() if isinstance(item, Cartesian))
         first = next(arrays, None)
         if first is None:
             raise DescriptorError("rs.cart: declare an array with rs.cartesian first")
         return first.cart
 
-    def __repr__(self) -> str:
-        grid = self._session.grid
-        names = ", ".join([*self.declared, *self.values]) or "nothing"
-        return f"<Session: rank {grid.rank} of {grid.size}, {grid.shape} grid, declares {names}>"
-
-    @property
-    def _session(self) -> Session:
-        return cast("Session", self)
+    def _declared(self, item: Declaration, *init: Any) -> Declaration:
+        """Keep what was declared; filled, unless its contents come from the job."""
+        if init and self._session.loops.arrived:
+            cast(Any, item).initialise(*init)
+        self._session.declared[item.name] = item
+        return item
 
     def _fresh(self, name: str) -> str:
-        if name in self.declared or name in self.values:
+        if name in self._session.declared or name in self._session.values:
             raise DescriptorError(f"{name!r} is declared twice: names must differ")
         return name

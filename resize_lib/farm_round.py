@@ -18,12 +18,12 @@ from mpi4py import MPI
 
 from dq_client.base import messages as m
 from resize_lib import tags
-from resize_lib.remap_point import Told
+from resize_lib.remap_point import RemapDecision
 from resize_lib.waiting import wait_until
 
 if TYPE_CHECKING:
-    from resize_lib.jobsession import Session
     from resize_lib.loops import Loop
+    from resize_lib.runtime import Runtime
 
 # What a rank gets at a time takes about so long: asking takes 0.1 ms, but 5 where rank 0 computes
 # in Python itself and its thread has to wait for the interpreter.
@@ -121,7 +121,7 @@ class RoundEnd:
 
     results: dict[int, bytes]
     failure: TaskError | None
-    told: Told | None
+    told: RemapDecision | None
     reported: bool
     seq: int
     expanding: m.RemapAnswer | None
@@ -133,7 +133,7 @@ class Round:
 
     def __init__(
         self,
-        session: Session,
+        session: Runtime,
         comm: MPI.Intracomm,
         function: Callable[[Any], Any],
         todo: Sequence[Any],
@@ -152,7 +152,7 @@ class Round:
         others = self._comm.size - 1
         thread = threading.Thread(target=self._serve, args=(work, others), daemon=True)
         alone = MPI.Query_thread() == MPI.THREAD_MULTIPLE
-        told: Told | None = None
+        told: RemapDecision | None = None
         if others and alone:
             thread.start()
             told = self._compute(work, loop)
@@ -183,7 +183,7 @@ class Round:
         except BaseException as e:
             self._broken = e
 
-    def _compute(self, work: Dispatcher, loop: Loop) -> Told | None:
+    def _compute(self, work: Dispatcher, loop: Loop) -> RemapDecision | None:
         """Do tasks like any other rank, and report in between; what all have to do then."""
         told = None
         mine = Work()
@@ -195,7 +195,7 @@ class Round:
                     work.stop()
         return told
 
-    def _report(self, work: Dispatcher, loop: Loop) -> Told | None:
+    def _report(self, work: Dispatcher, loop: Loop) -> RemapDecision | None:
         """Now and then: say how long a task takes, all ranks together."""
         points, now_s = self._session.points, time.perf_counter()
         done = work.done - self._known

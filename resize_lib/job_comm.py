@@ -19,7 +19,7 @@ from typing import Any
 from mpi4py import MPI
 
 from resize_lib.mistakes import Mistake, caller
-from resize_lib.setup_calls import CALLS, Recorder
+from resize_lib.setup_calls import CALLS, CallRecorder
 from resize_lib.traffic import Traffic, noted
 
 # Methods that return a communicator of the same ranks or some of them.
@@ -104,7 +104,7 @@ def _job_class(kind: Any, *, recording: bool) -> type[MPI.Intracomm]:
         found, recording = kind, False  # it refuses
     elif kind not in (MPI.Intracomm, GridComm):  # emulated links add methods
         found = type(f"Job{kind.__name__}", (JobComm, kind), {"plain": kind})
-    return type(f"Recorded{found.__name__}", (Recorder, found), {}) if recording else found
+    return type(f"Recorded{found.__name__}", (CallRecorder, found), {}) if recording else found
 
 
 def follow(mine: MPI.Intracomm, comm: MPI.Intracomm) -> None:

@@ -22,148 +22,48 @@ same program is a plain MPI program.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+import reprlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from numbers import Integral, Real
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, TypeVar, overload
 
 from mpi4py import MPI
 
 from dq_client.base import messages as m
-from resize_lib import world
-from resize_lib.declared.packed import Packed, Value
-from resize_lib.declaring import Declaring, Dense
+from resize_lib.declaring import Declaring
 from resize_lib.emulation import pacing
-from resize_lib.emulation.node import Emulation
 from resize_lib.grid import Grid
-from resize_lib.job_comm import JobComm, follow
-from resize_lib.joining import Joining, first_state
-from resize_lib.legal import check_size
-from resize_lib.loops import Loops
-from resize_lib.on_resize import OnResize
-from resize_lib.processes import choose_backend, idle_barrier, idle_bcast
-from resize_lib.protection import protector_of, recovery_of
-from resize_lib.protection.state import ProtectionError
-from resize_lib.recording import recorder_of
-from resize_lib.redistribution import Arena
-from resize_lib.redistribution.handshake import know_this_process
-from resize_lib.remap_point import RemapPoints
-from resize_lib.resize import JobPosition
-from resize_lib.server_link import ServerLink, say
-from resize_lib.session_end import SessionEnd, mark_presence
+from resize_lib.on_resize import Hook
+from resize_lib.processes import idle_bcast
+from resize_lib.runtime import Runtime
 from resize_lib.session_options import Options
-from resize_lib.setup_calls import CALLS
-from resize_lib.solver import Solver
-from resize_lib.stale_parts import StaleParts
-from resize_lib.state.carry import Carry
-from resize_lib.state.copies import Copies
-from resize_lib.succession import succession_of
-from resize_lib.taskfarm import Farms
-from resize_lib.turns import TurnMethods
-from resize_lib.watch import Watch
 
-if TYPE_CHECKING:
-    from resize_lib.protection.generations import Copy
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+Item = TypeVar("Item")
 
 
-class Session(Declaring, TurnMethods):
+class Session(Declaring):
     """One per program. Attributes that change at a resize: `comm`, `grid`, `rank`, `size`.
 
-    checksums, max_extra_bytes: see `redistribution.redistribute`. connect: opens the connection to
-    whatever decides on resizes; called in every process that becomes rank 0, when it is first
-    needed. Default: the DQ server that launched the program, if one did. legal: the sizes that the
+    connect: opens the connection to whatever decides on resizes; called in every process that
+    becomes rank 0, when it is first needed. Default: the DQ server that launched the program, if
+    one did. legal: the sizes that the
     program can run on (legal.py): the server orders no other; default: any.
     report_interval_s: about so long turns share a remap point, 0: every turn is one; default:
     DQ_REPORT_INTERVAL in the environment, or else pace.REPORT_S (docs/programs.md).
     """
 
     def __init__(self, **options: Any) -> None:
-        self.options = Options.of(**options)
-        world.install()
-        mark = mark_presence()
-        know_this_process()
-        self.backend = choose_backend()
-        self.arena = Arena()
-        self.declared: dict[str, Dense | Packed] = {}
-        self.values: dict[str, Value[Any]] = {}
-        self.legal_sizes = self.options.legal
-        self.ended = False  # by the end of a `with` block
-        self._comm: MPI.Intracomm = JobComm()
-        self.link: ServerLink | None = None
-        self.spawned = self.backend.spawned  # this rank joined a running job
-        self.watch = Watch(lambda: self.grid.rank)
-        self.joining = Joining(self) if self.spawned else None
-        if self.joining is None:
-            CALLS.start()
-        else:
-            CALLS.joins(lambda: self.loops.meet())
-        self.job: JobPosition
-        if self.joining is None:
-            comm = self.backend.start(self.arena.reserve)
-            rank, self.job = comm.rank, first_state(self, comm)
-        else:
-            rank, self.job = self.joining.begin()
-        places = self.job.places
-        mine = places[rank] if places else None
-        self.emulation = Emulation.on(mine, self.job.link)
-        self._pacer = self.emulation.pacer if self.emulation is not None else None
-        self.grid = self.joining.grid(rank) if self.joining else self.make_grid(comm)
-        check_size(self)
-        self.protector = protector_of(self)
-        self.succession = succession_of(self)
-        self._copy = None if self.spawned else self._restart(comm)
-        # Until it has its share of the data.
-        target = self.job.loops if self._copy is not None else None
-        self.loops = Loops(self, self.joining.target() if self.joining else target, CALLS)
-        self.hooks, self.solver, self.farms = OnResize(self), Solver(self), Farms(self)
-        self.points = RemapPoints(self, self.options.report_interval_s)
-        self.carry = Carry(self)
-        self.copies = Copies(self, self.carry)
-        self.in_place = recovery_of(self)
-        self.recorder = recorder_of(self)
-        self._end = SessionEnd(self, mark)
-        self.stale = StaleParts(self._end.give_up)
-        if self.joining is None and self.job.managed:
-            self.watch.start()
-        if not self.spawned and not (self.backend.can_resize and self.points.active):
-            CALLS.stop()
+        self._session = Runtime(self, Options.of(**options))
 
-    def set_options(self, options: Options) -> None:
-        """The program opens the session, which a rank that joins has needed before."""
-        self.options, self.legal_sizes = options, options.legal
-        self.points.interval_s = options.report_interval_s
-        check_size(self)
-
-    def _restart(self, comm: MPI.Intracomm) -> Copy | None:
-        """The copy of its data from which an interrupted job goes on; collective."""
-        if self.protector is None:
-            return None
-        try:
-            copy = self.protector.begin(comm)
-        except ProtectionError as e:
-            self.give_up(str(e))
-        if copy is not None:
-            self.job.loops, self.job.lengths = copy.loops, copy.lengths
-        return copy
-
-    def give_up(self, why: str) -> NoReturn:
-        """Abort the job with a reason for its owner; called on all ranks."""
-        if self.rank == 0:
-            say(why)
-            self.server().report(m.GaveUp(why[:4000]))
-        idle_barrier(self.grid.own_comm)  # ranks may have begun different things on the other
-        self.backend.abort(1)
-
-    def make_grid(self, comm: MPI.Intracomm) -> Grid:
-        """The present process grid on `comm` (collective); emulated where the nodes are."""
-        job = self.job
-        if job.managed:
-            self.watch.prepare(comm)
-        if self.emulation is None:
-            return Grid(comm, job.rows, job.cols)
-        return self.emulation.grid(comm, job.rows, job.cols, job.places)
-
-    # --- what the application sees ----------------------------------------------------------
+    def __repr__(self) -> str:
+        session, grid = self._session, self.grid
+        names = ", ".join([*session.declared, *session.values]) or "nothing"
+        return f"<Session: rank {grid.rank} of {grid.size}, {grid.shape} grid, declares {names}>"
 
     @property
     def comm(self) -> MPI.Intracomm:
@@ -172,51 +72,136 @@ class Session(Declaring, TurnMethods):
         `comm = rs.comm` may be kept. Ranks and sizes taken from it, and what is derived from it
         (Split, Dup, Create_cart), may not: @rs.on_resize is for these.
         """
-        return self._comm
+        return self._session.comm
 
     @property
     def grid(self) -> Grid:
         """The process grid now."""
-        return self._grid
-
-    @grid.setter
-    def grid(self, grid: Grid) -> None:
-        if self.spawned or hasattr(self, "_grid"):  # until a resize COMM_WORLD stays as it is
-            world.follow_job(grid.comm)
-        self._grid = grid
-        follow(self._comm, grid.comm)
-
-    @property
-    def arriving(self) -> bool:
-        """Whether this rank joins and has not come to the job's loop: its data are on their way."""
-        return self.spawned and not self.loops.arrived
+        return self._session.grid
 
     @property
     def rank(self) -> int:
         """This process's rank now."""
-        return self.grid.rank
+        return self._session.rank
 
     @property
     def size(self) -> int:
         """Number of ranks now."""
-        return self.grid.size
+        return self._session.size
 
     @property
     def places(self) -> Sequence[m.Place]:
         """Where each rank runs; without a DQ server equal places of this machine."""
-        job = self.job
-        return job.places or [m.Place(r, "", "") for r in range(job.rows * job.cols)]
+        return self._session.places
+
+    @property
+    def spawned(self) -> bool:
+        """Whether this rank joined the running job."""
+        return self._session.spawned
 
     def compute(self) -> AbstractContextManager[None]:
         """Mark a stretch of computing, for clusters that are emulated (see pacing)."""
         return pacing.compute()
+
+    # --- loops: docs/programs.md shows each in a program ----------------------------------
+
+    @property
+    def step(self) -> int:
+        """The turn of the innermost loop that is running or comes next."""
+        return self._session.loops.turn
+
+    @overload
+    def iterations(self, count: float | None = None, name: str = "") -> Iterator[int]: ...
+
+    @overload
+    def iterations(self, count: Sequence[Item], name: str = "") -> Iterator[Item]: ...
+
+    def iterations(self, count: Any = None, name: str = "") -> Iterator[Any]:
+        """Turns of a loop; the end of each may be a remap point.
+
+        count: how many, numbered from 0; or a sequence, `range(0, n, 8)` or a list that is the same
+            on every rank, whose items the turns get. Endless without: leave it by `break`, on all
+            ranks in the same turn. A rank that joins starts at the turn that the job has reached
+            (see loops.py).
+        name: turns of loops with different names are measured apart, and those of outermost loops
+            without one; a loop inside of another belongs to that one unless it has its own name.
+
+        Raises:
+            TypeError: `count` is neither: an iterator, for example, would begin anew where ranks
+                join.
+        """
+        if count is None or isinstance(count, Real):  # of numpy, too
+            return self._session.loops.run(_plain(count), name)
+        if isinstance(count, Mapping) or not hasattr(count, "__getitem__"):
+            raise TypeError(
+                f"rs.iterations({reprlib.repr(count)}): give a number of turns, or a sequence such"
+                " as range(0, n, 8) or a list; a rank that joins begins in the midst of it"
+            )
+        # No generator of our own: who calls next() is looked up by frames.
+        return map(count.__getitem__, self._session.loops.run(len(count), name, items=True))
+
+    def solve(self, call: Callable[[], Any], name: str = "") -> None:
+        """Call a solver, whose callback calls `rs.remap()`; collective.
+
+        call: takes nothing, and begins from what is declared; what it finds it stores there. After
+        a resize it is ended by an exception (`Resized`, no Exception) wherever `rs.remap()` was
+        called, and called again with the ranks that there are then.
+
+        Raises:
+            LoopError: `call` begins a loop of remap points, or the program of a joining rank does
+                not come to the same call.
+        """
+        self._session.solver.solve(call, name)
+
+    def remap(self) -> None:
+        """A remap point as a plain call, from within what `rs.solve` has called; collective.
+
+        Does not return if the job has been resized, or if this rank leaves. Outside of `rs.solve`
+        it does nothing: in a turn of `rs.iterations` the end of the turn is the remap point.
+        """
+        self._session.solver.remap()
+
+    def map(
+        self, function: Callable[[Task], Result], tasks: Iterable[Task], name: str = ""
+    ) -> Sequence[Result]:
+        """`[function(task) for task in tasks]`, shared out over all ranks there are; collective.
+
+        Each rank gets a few tasks at a time and asks for more when they are done, so uneven ones
+        are balanced. The job grows and shrinks between tasks; each task's result counts once. All
+        ranks get all results, in the order of the tasks. `function` must not communicate; `tasks`
+        must be the same on all ranks, results must be such as pickle takes.
+
+        Raises (on every rank alike):
+            TaskError: `function` has raised: which task, on which rank, and where.
+            ValueError: the ranks have different numbers of tasks.
+        """
+        return self._session.farms.map(function, tasks, name)
+
+    def on_resize(self, function: Hook) -> Hook:
+        """Declare what is built anew for each communicator; a decorator.
+
+        `function(comm)` is called on all ranks, several in the order of their declarations: at the
+        first turn, and after every resize, on ranks that have joined as well. It may communicate.
+        It is not timed. Declare it before the loop; call nothing of it yourself.
+        """
+        return self._session.hooks.declare(function, "on_resize")
+
+    def setup(self, function: Hook) -> Hook:
+        """Declare a part of the set-up that is made again for each communicator; a decorator.
+
+        `function(comm)` is called at once, and on all ranks after every resize, in the order of the
+        declarations; a rank that joins calls it when it comes to the job's iteration, not before.
+        It may communicate in any way. What it binds by `global` or `nonlocal`, or stores in
+        objects, is the program's; what it returns is of no meaning. It is not timed.
+        """
+        return self._session.hooks.declare(function, "setup")
 
     # --- evolving -------------------------------------------------------------------------------
 
     @property
     def processors(self) -> tuple[int, ...]:
         """The server's numbers of the job's processors: rank r runs on processors[r]."""
-        return tuple(self.job.processors)
+        return tuple(self._session.job.processors)
 
     @property
     def asked(self) -> m.DynamicAnswer | None:
@@ -224,7 +209,7 @@ class Session(Declaring, TurnMethods):
 
         A rejected one stays until the next is made; None once it is carried out or given up.
         """
-        return self.job.asked
+        return self._session.job.asked
 
     def request(self, more: int, *, timeout_s: float = 0.0) -> m.DynamicAnswer:
         """Ask for `more` processors; ranks join at a coming remap point. Collective, in the loop.
@@ -252,45 +237,22 @@ class Session(Declaring, TurnMethods):
         return self._ask(m.DynamicRelease(self._next_request(), count, named))
 
     def _next_request(self) -> int:
-        self.job.request += 1
-        return self.job.request
+        self._session.job.request += 1
+        return self._session.job.request
 
     def _ask(self, body: m.DynamicRequest | m.DynamicRelease) -> m.DynamicAnswer:
         answer = None
         if self.rank == 0:
-            if self.job.managed:
-                answer = self.server().ask(body)
+            if self._session.job.managed:
+                answer = self._session.server().ask(body)
             else:
                 why = "the program does not run under a DQ server"
                 answer = m.DynamicAnswer(request=body.request, what="rejected", more=0, reason=why)
         told: m.DynamicAnswer = idle_bcast(self.comm, answer)
-        if told.what != "rejected" or not self.asks:
-            self.job.asked = told
-        self.points.soon()
+        if told.what != "rejected" or not self._session.asks:
+            self._session.job.asked = told
+        self._session.points.soon()
         return told
-
-    @property
-    def asks(self) -> bool:
-        """Whether a request or release is still to be decided or carried out."""
-        asked = self.job.asked
-        return asked is not None and asked.what != "rejected"
-
-    @property
-    def protects(self) -> bool:
-        """Whether the job is protected; one that is resized by restart has a protector, too."""
-        return self.protector is not None and self.protector.protects
-
-    @property
-    def connects(self) -> bool:
-        """Whether there is a server to ask."""
-        return self.options.connect is not None
-
-    def server(self) -> ServerLink:
-        """Rank 0's connection to the server; a process that becomes rank 0 opens one."""
-        if self.link is None:
-            assert self.options.connect is not None, "only a managed job asks"
-            self.link = self.options.connect()
-        return self.link
 
     # --- end --------------------------------------------------------------------------------
 
@@ -303,5 +265,11 @@ class Session(Declaring, TurnMethods):
         error: BaseException | None,
         where: TracebackType | None,
     ) -> None:
-        self.ended = True
-        self._end.leave(error)
+        self._session.leave(error)
+
+
+def _plain(count: Any) -> float | None:
+    """A number of turns as Python's own, which copies can keep."""
+    if count is None or count == math.inf:
+        return None
+    return int(count) if isinstance(count, Integral) else float(count)

@@ -33,14 +33,14 @@ from resize_lib.setup_calls import CALLS
 from resize_lib.world import bare
 
 if TYPE_CHECKING:
-    from resize_lib.jobsession import Session
+    from resize_lib.runtime import Runtime
 
 WORLD_VARIABLE = "DQ_WORLD"
 INHERITS_VARIABLE = "DQ_RESTART"  # the resize whose copy this start of the job begins from
 WELCOME_VARIABLE = "DQ_WELCOME"
 
 
-def first_state(session: Session, comm: MPI.Intracomm) -> JobPosition:
+def first_state(session: Runtime, comm: MPI.Intracomm) -> JobPosition:
     """The job's state at its start: grid and places from the server, or a grid from MPI."""
     rows, cols = sorted(MPI.Compute_dims(comm.size, 2))
     state = JobPosition(rows, cols)
@@ -69,7 +69,7 @@ def _as_told(welcome: m.JobWelcome) -> JobPosition:
 class Joining:
     """Of one rank. Methods in the order in which they are called."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Runtime) -> None:
         self._session = session
         self._comm: MPI.Intracomm | None = None  # once merged
         self._grid: Grid | None = None  # on it

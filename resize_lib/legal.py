@@ -10,7 +10,7 @@ from dq_client.base import messages as m
 from resize_lib.waiting import idle_barrier
 
 if TYPE_CHECKING:
-    from resize_lib.jobsession import Session
+    from resize_lib.runtime import Runtime
 
 LARGEST = 10_000  # sizes above it are legal for no program that names any
 
@@ -87,7 +87,7 @@ def shown(sizes: tuple[int, ...]) -> str:
     return f"{first}, ..." if len(sizes) > 12 else first
 
 
-def check_size(session: Session) -> None:
+def check_size(session: Runtime) -> None:
     """Raise LegalSizesError, on every rank alike, if the program runs on a size that is not legal.
 
     It is the reason that the job's owner is told, too.

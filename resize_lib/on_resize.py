@@ -20,7 +20,7 @@ from resize_lib.waiting import idle_barrier
 
 if TYPE_CHECKING:
     from resize_lib.grid import Grid
-    from resize_lib.jobsession import Session
+    from resize_lib.runtime import Runtime
 
 Hook = TypeVar("Hook", bound=Callable[[MPI.Intracomm], Any])
 
@@ -47,7 +47,7 @@ class Declared:
 class OnResize:
     """Of one process."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Runtime) -> None:
         self._session = session
         self._hooks: list[Declared] = []
 

@@ -23,8 +23,8 @@ def open_session(options: Mapping[str, Any], *, early: bool = False) -> jobsessi
             job has been resized in it.
     """
     global _opened, _early
-    if _opened is not None and _opened.ended:
-        if _opened.job.resize_id:
+    if _opened is not None and _opened._session.ended:
+        if _opened._session.job.resize_id:
             raise Mistake(
                 f"{caller()}: the session of this program has ended, and the job has been resized"
                 " in it: open one session around all loops"
@@ -36,8 +36,8 @@ def open_session(options: Mapping[str, Any], *, early: bool = False) -> jobsessi
         _opened, _early = jobsession.Session(**options), early
     elif _early:
         note_application()
-        _opened.set_options(Options.of(**options))
+        _opened._session.set_options(Options.of(**options))
         _early = False
     else:
-        _opened.options.check_repeated(options)
+        _opened._session.options.check_repeated(options)
     return _opened

@@ -168,11 +168,6 @@ class Countdown:
             idle_wait(check)
         return bool(self._flag[0])
 
-    def forget_check(self) -> None:
-        """A rank was lost: what was started on that communicator may never end."""
-        self._check = None
-        self._flag = np.zeros(1, np.uint8)
-
 
 class Allowance:
     """On rank 0: keeps the reports within REPORTS_PER_S_MAX, but for a few at once."""

@@ -17,13 +17,13 @@ from resize_lib.server_link import say
 from resize_lib.under_way import obstacle, postponed_max
 
 if TYPE_CHECKING:
-    from resize_lib.jobsession import Session
+    from resize_lib.runtime import Runtime
 
 
 class Postponement:
     """Of one process; all but `take` is alike on every rank."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Runtime) -> None:
         self._session = session
         self._max = postponed_max()
         self._points = 0  # remap points that the resize at hand has waited

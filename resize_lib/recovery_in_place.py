@@ -22,6 +22,7 @@ from mpi4py import MPI
 
 from dq_client.base import messages as m
 from resize_lib.data_move import all_pids
+from resize_lib.job import reshape
 from resize_lib.job_comm import retire
 from resize_lib.processes.interface import Survivor
 from resize_lib.processes.link import LinkClosed, RankLink, own_link
@@ -33,13 +34,13 @@ from resize_lib.state.iterators import CannotCopyError, go_back
 from resize_lib.waiting import RankLost, idle_barrier, idle_bcast, wait_all, watched
 
 if TYPE_CHECKING:
-    from resize_lib.jobsession import Session
+    from resize_lib.runtime import Runtime
 
 
 class InPlace:
     """One per session of a job that can go on without ranks that it has lost."""
 
-    def __init__(self, session: Session, link: RankLink, backend: Survivor) -> None:
+    def __init__(self, session: Runtime, link: RankLink, backend: Survivor) -> None:
         self._session, self._link, self._backend = session, link, backend
         self._pids: dict[int, int] = {}  # of all ranks, by processor
         self._known: MPI.Intracomm | None = None  # the communicator they are of
@@ -164,15 +165,15 @@ class InPlace:
         """Make the job smaller, without its data; collective. False in ranks that must leave."""
         session, job = self._session, self._session.job
         gone = {place.processor for place in answer.places}
-        job.places = [job.places[rank] for rank in alive]
-        leaving = [rank for rank, on in enumerate(job.processors) if on in gone]
+        places = [job.places[rank] for rank in alive]
+        leaving = [rank for rank, place in enumerate(places) if place.processor in gone]
         if leaving:
             smaller = session.backend.shrink(comm, leaving)
             if smaller is None:
                 return False
             comm = smaller
-            job.places = [place for place in job.places if place.processor not in gone]
-        job.rows, job.cols, job.resize_id = answer.rows, answer.cols, answer.resize_id
+            places = [place for place in places if place.processor not in gone]
+        reshape(job, answer.rows, answer.cols, places, answer.resize_id)
         session.grid = session.make_grid(comm)
         session.arena = Arena()
         return True
@@ -207,7 +208,7 @@ class InPlace:
         raise AssertionError("rank 0 ends the job")
 
 
-def in_place(session: Session) -> InPlace | None:
+def in_place(session: Runtime) -> InPlace | None:
     """What a session of a job that is protected by partners needs; None where it cannot be done."""
     if session.protector is None or os.environ.get("DQ_PROTECT") != "partner":
         return None

@@ -27,7 +27,7 @@ from resize_lib.resize import Step, advise, carry_out
 from resize_lib.waiting import idle_bcast, wait_all
 
 if TYPE_CHECKING:
-    from resize_lib.jobsession import Session
+    from resize_lib.runtime import Runtime
 
 # While new ranks start, ask for them at most every QUIET_S: each remap point waits for the slowest
 # rank, and while few cores both start ranks and compute, some rank is always slow. Once they have
@@ -42,7 +42,7 @@ MOVES = (Step.COMPLETE, Step.EXPAND, Step.SHRINK, Step.REGRID, Step.RESTART)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RemapDecision:
     """What rank 0 tells the others at a remap point."""
 
     answer: m.RemapAnswer
@@ -61,7 +61,7 @@ class RemapPoints:
     granted: the last resize that the server spoke of, carried out or not
     """
 
-    def __init__(self, session: Session, interval_s: float) -> None:
+    def __init__(self, session: Runtime, interval_s: float) -> None:
         self._session, self.interval_s = session, interval_s
         self.active = session.job.managed and session.job.reports
         self._countdown = Countdown()
@@ -113,14 +113,14 @@ class RemapPoints:
         countdown.begin(self._plan, 0.0)  # after a loss the next turn is a remap point
         kind_turns, kind_s = self._times.get(session.loops.label, (1, 0.0))
         slowest_s = self._slowest(kind_s / kind_turns)
-        told: Told | None = None
+        told: RemapDecision | None = None
         if session.rank == 0:
             told = self._decide(slowest_s, turn_s, turns, last=last)
         told = idle_bcast(session.comm, told)
         assert told is not None, "rank 0 has it"
         return self.follow(told, turns)
 
-    def follow(self, told: Told, turns: int) -> bool:
+    def follow(self, told: RemapDecision, turns: int) -> bool:
         """Do what rank 0 has told after so many turns. Collective. False: this rank leaves."""
         session, job = self._session, self._session.job
         told = self._unless_in_the_way(told)
@@ -134,7 +134,7 @@ class RemapPoints:
             job.asked = None  # joining ranks hear of it, too
         return carry_out(session, answer, step)
 
-    def _unless_in_the_way(self, told: Told) -> Told:
+    def _unless_in_the_way(self, told: RemapDecision) -> RemapDecision:
         """What to do instead where a resize would lose something; collective, before it begins."""
         if told.step not in MOVES:
             if told.step is Step.GIVE_UP:
@@ -143,7 +143,7 @@ class RemapPoints:
         step = self.postponement.step_instead(told.answer, told.step)
         return told if step is told.step else replace(told, step=step, copy=False)
 
-    def _account(self, told: Told) -> None:
+    def _account(self, told: RemapDecision) -> None:
         """Keep what the answer says."""
         job, answer = self._session.job, told.answer
         job.seq += told.answers
@@ -184,7 +184,7 @@ class RemapPoints:
             assert answer is not None, "it waits"
             advise(self._session, answer, 0.0, last=True)
 
-    def decide_alone(self, task_s: float, tasks: int) -> Told | None:
+    def decide_alone(self, task_s: float, tasks: int) -> RemapDecision | None:
         """On rank 0 of a task farm: so many more are done, one each `task_s`; what now?
 
         None: nothing that the others have to know before the round ends.
@@ -209,7 +209,7 @@ class RemapPoints:
         *,
         last: bool = False,
         waits: bool = False,
-    ) -> Told:
+    ) -> RemapDecision:
         """On rank 0: report if that may be, and decide what all ranks shall do.
 
         waits: for the answer, however short turns are: the others are busy meanwhile
@@ -232,7 +232,7 @@ class RemapPoints:
         copy = protector is not None and not last and step is not Step.RESTART  # which makes one
         if protector is not None and copy:
             copy = protector.due(resizing=step in MOVES, turns=turns)
-        return Told(
+        return RemapDecision(
             answer, step, copy, self._next_plan(step, turn_s, turns, copy), answers, reported
         )
 

@@ -17,6 +17,7 @@ the resize is aborted.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from enum import Enum, auto
 from typing import TYPE_CHECKING, NoReturn, assert_never
@@ -24,12 +25,14 @@ from typing import TYPE_CHECKING, NoReturn, assert_never
 from mpi4py import MPI
 
 from dq_client.base import messages as m
+from resize_lib import processes
 from resize_lib.before_arrival import agree_to_join
 from resize_lib.data_move import all_pids, everyone
 from resize_lib.data_move import move as move
 from resize_lib.descriptors import DescriptorError, ProcessGrid
+from resize_lib.job import JobPosition as JobPosition
+from resize_lib.job import reshape
 from resize_lib.job_comm import retire, take_handle
-from resize_lib.jobposition import JobPosition as JobPosition
 from resize_lib.legal import shown
 from resize_lib.pace import waits_for_ranks
 from resize_lib.processes import ProcessError, SetupError, idle_bcast
@@ -42,7 +45,7 @@ from resize_lib.waiting import watched
 
 if TYPE_CHECKING:
     from resize_lib.grid import Grid
-    from resize_lib.jobsession import Session
+    from resize_lib.runtime import Runtime
 
 
 class Step(Enum):
@@ -71,7 +74,7 @@ CROWDED_WAIT_S = 0.2
 
 
 def advise(
-    session: Session,
+    session: Runtime,
     answer: m.RemapAnswer,
     iteration_s: float,
     *,
@@ -129,7 +132,7 @@ def advise(
     return answer, Step.COMPLETE if come else Step.BEGIN
 
 
-def _take_all_cores(session: Session, answer: m.RemapAnswer) -> bool:
+def _take_all_cores(session: Runtime, answer: m.RemapAnswer) -> bool:
     """Whether as many ranks start on this node as it has cores."""
     here = session.places[0].host
     return sum(place.host == here for place in answer.places) >= (os.cpu_count() or 1)
@@ -138,7 +141,7 @@ def _take_all_cores(session: Session, answer: m.RemapAnswer) -> bool:
 _LAST = "the last iteration is done"
 
 
-def give_up_at_end(session: Session) -> None:
+def give_up_at_end(session: Runtime) -> None:
     """On rank 0, after the last turn of all: nobody will take in the ranks that are starting."""
     begun, session.job.expanding = session.job.expanding, None
     if begun is not None:
@@ -147,7 +150,7 @@ def give_up_at_end(session: Session) -> None:
         aborted(session, begun, _LAST)
 
 
-def carry_out(session: Session, answer: m.RemapAnswer, step: Step) -> bool:
+def carry_out(session: Runtime, answer: m.RemapAnswer, step: Step) -> bool:
     """Do what rank 0 advises; collective. False in ranks that must leave now."""
     job = session.job
     begun, job.expanding = job.expanding, None
@@ -174,14 +177,15 @@ def carry_out(session: Session, answer: m.RemapAnswer, step: Step) -> bool:
     return True
 
 
-def expand(session: Session, answer: m.RemapAnswer, *, begun: bool) -> None:
+def expand(session: Runtime, answer: m.RemapAnswer, *, begun: bool) -> None:
     """Merge with ranks on the granted processors; collective over the old ranks."""
     old = session.grid
     try:
         if begun:
             comm = session.backend.complete_expand(old.comm)
         else:
-            comm = session.backend.expand(
+            comm = processes.expand(
+                session.backend,
                 old.comm,
                 [place.host for place in answer.places],
                 world=answer.resize_id,
@@ -195,13 +199,11 @@ def expand(session: Session, answer: m.RemapAnswer, *, begun: bool) -> None:
         _take_in(session, answer, comm)
 
 
-def _take_in(session: Session, answer: m.RemapAnswer, comm: MPI.Intracomm) -> None:
+def _take_in(session: Runtime, answer: m.RemapAnswer, comm: MPI.Intracomm) -> None:
     """Give the new ranks of `comm`, the last ones, the job's state and their share."""
     old, job = session.grid, session.job
-    job.old_rows, job.old_cols = job.rows, job.cols
-    job.rows, job.cols = answer.rows, answer.cols
-    job.places = [*job.places, *answer.places]
-    previous_id, job.resize_id = job.resize_id, answer.resize_id
+    job.old_rows, job.old_cols, previous_id = job.rows, job.cols, job.resize_id
+    reshape(job, answer.rows, answer.cols, [*job.places, *answer.places], answer.resize_id)
     idle_bcast(comm, (job, CALLS.before(len(job.loops))))  # new ranks wait for it (joining.py)
     old.free()
     session.grid = session.make_grid(comm)
@@ -218,12 +220,10 @@ def _take_in(session: Session, answer: m.RemapAnswer, comm: MPI.Intracomm) -> No
     except RedistributionError as e:
         _undo_expansion(session, answer, previous_id, old, str(e))
         return
-    retire()
-    session.carry.apply()
-    _committed(session, answer.resize_id, [])
+    _moved(session, answer)
 
 
-def _coming_bytes(session: Session, answer: m.RemapAnswer) -> list[int]:
+def _coming_bytes(session: Runtime, answer: m.RemapAnswer) -> list[int]:
     """Sizes of the parts that a joining rank will get, those worth touching beforehand."""
     grid = ProcessGrid(answer.rows, answer.cols)
     places = [*session.places, *answer.places]
@@ -237,7 +237,7 @@ def _coming_bytes(session: Session, answer: m.RemapAnswer) -> list[int]:
     return sorted((n for n in sizes if n >= TOUCHED_BYTES_MIN), reverse=True)[:TOUCHED_PARTS_MAX]
 
 
-def join(session: Session) -> None:
+def join(session: Runtime) -> None:
     """A new rank's half of `expand`: receive its share. It has the grid and the job's state."""
     job = session.job
     comm = session.grid.comm
@@ -254,13 +254,13 @@ def join(session: Session) -> None:
     try:
         session.carry.apply()
     except Exception as e:  # any class may raise anything; the job has gone on already
-        session._end.give_up(
+        session.end.give_up(
             f"a variable could not be given the job's value: {type(e).__name__}: {e}"
         )
     session.watch.rebase(job.seq)
 
 
-def retreat(session: Session) -> NoReturn:
+def retreat(session: Runtime) -> NoReturn:
     """A new rank's half of `_undo_expansion`: leave the job again, before the first turn."""
     job, comm = session.job, session.grid.comm
     session.grid.free()
@@ -269,7 +269,7 @@ def retreat(session: Session) -> NoReturn:
     session.backend.leave()
 
 
-def shrink(session: Session, answer: m.RemapAnswer) -> bool:
+def shrink(session: Runtime, answer: m.RemapAnswer) -> bool:
     """Release the processors named. Collective; False in the ranks that must leave now."""
     old = session.grid
     job = session.job
@@ -293,16 +293,14 @@ def shrink(session: Session, answer: m.RemapAnswer) -> bool:
         comm = session.backend.shrink(old.comm, leaving)
         if comm is None:
             return False
-        job.rows, job.cols, job.resize_id = answer.rows, answer.cols, answer.resize_id
-        job.places = [job.places[r] for r in staying]
+        places = [job.places[r] for r in staying]
+        reshape(job, answer.rows, answer.cols, places, answer.resize_id)
         session.grid = session.make_grid(comm)
-    retire()
-    session.carry.apply()
-    _committed(session, answer.resize_id, [pid_on[place.processor] for place in answer.places])
+    _moved(session, answer, [pid_on[place.processor] for place in answer.places])
     return True
 
 
-def regrid(session: Session, answer: m.RemapAnswer) -> None:
+def regrid(session: Runtime, answer: m.RemapAnswer) -> None:
     """View the same ranks as another grid. Collective; places and communicator stay."""
     old, job = session.grid, session.job
     why_not = session.carry.refusal_to_move(MPI.Intracomm(old.own_comm), ())
@@ -317,32 +315,40 @@ def regrid(session: Session, answer: m.RemapAnswer) -> None:
         return
     comm = MPI.Intracomm(old.comm)  # without what an emulated grid adds to it
     old.free()
-    job.rows, job.cols, job.resize_id = answer.rows, answer.cols, answer.resize_id
+    reshape(job, answer.rows, answer.cols, job.places, answer.resize_id)
     session.grid = session.make_grid(comm)
+    _moved(session, answer, same_comm=True)
+
+
+def _moved(
+    session: Runtime, answer: m.RemapAnswer, pids: Sequence[int] = (), *, same_comm: bool = False
+) -> None:
+    """What follows when data have moved and the grid is made (docs/spec/resize.md, "Afterwards").
+
+    pids: of the ranks that leave. same_comm: what programs have derived from the job's
+    communicator is still good.
+    """
+    if not same_comm:
+        retire()
     session.carry.apply()
-    _committed(session, answer.resize_id, [])
-
-
-def _committed(session: Session, resize_id: int, pids: list[int]) -> None:
     if session.rank == 0:
-        took_s = session.job.redistribution_s
         done = m.Committed(
-            resize_id=resize_id,
-            redistribution_time_s=took_s,
-            pids=pids,
+            resize_id=answer.resize_id,
+            redistribution_time_s=session.job.redistribution_s,
+            pids=list(pids),
             carried=session.carry.carried[:1000],
         )
         session.server().tell(done)
 
 
-def aborted(session: Session, answer: m.RemapAnswer, why: str, *, mistake: bool = False) -> None:
+def aborted(session: Runtime, answer: m.RemapAnswer, why: str, *, mistake: bool = False) -> None:
     """Tell the server that a resize does not happen. mistake: of the program, at every try."""
     if session.rank == 0:
         session.server().tell(m.Aborted(answer.resize_id, why[:4000], mistake))
 
 
 def _undo_expansion(
-    session: Session,
+    session: Runtime,
     answer: m.RemapAnswer,
     previous_id: int,
     old: Grid,
@@ -360,8 +366,7 @@ def _undo_expansion(
     grid.free()
     comm = session.backend.shrink(grid.comm, range(old_size, grid.size))
     assert comm is not None, "the old ranks stay"
-    job.rows, job.cols, job.resize_id = job.old_rows, job.old_cols, previous_id
-    del job.places[old_size:]
+    reshape(job, job.old_rows, job.old_cols, job.places[:old_size], previous_id)
     session.grid = session.make_grid(comm)
     for name in ("comm", "row_comm", "col_comm"):
         take_handle(getattr(old, name), getattr(session.grid, name))

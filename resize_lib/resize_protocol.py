@@ -2,7 +2,8 @@
 an error.
 
 docs/spec/resize.md explains them and shows them. tests/plan/resize_simulator.py runs them, with an
-error at every place; tests/mpi/test_resize_trace.py compares them with what real ranks call.
+error at every place; tests/mpi/test_resize_trace.py and tests/live/test_traced_resizes.py compare
+them with what real ranks call.
 
 A call is written ``communicator.call``, with ``-> name`` where it makes a communicator, and ``?``,
 ``*`` or ``+`` behind the call where it is made at most once, any number of times, at least once.
@@ -107,7 +108,6 @@ def _data(roles: str, comm: str, failure: Failure) -> Table:
         Stage(
             "move again", roles, State.MOVING, f"{comm}.Iallreduce? {comm}.vote*", failure, told
         ),
-        Stage("compare", roles, State.MOVING, f"{comm}.Iallgather? {comm}.vote?", failure, told),
     )  # fmt: skip
 
 
@@ -117,7 +117,7 @@ def _left(roles: str, state: State) -> Stage:
 
 
 def _grid(roles: str, state: State, comm: str) -> Stage:
-    """The next grid (jobsession.make_grid)."""
+    """The next grid (runtime.make_grid)."""
     calls = (
         f"{comm}.allreduce? {comm}.Dup -> newown {comm}.Split -> newrow {comm}.Split -> newcol"
         f" {comm}.Split_type? -> node node.allgather? node.Free?"
@@ -179,7 +179,8 @@ RESTART: Table = (
     Stage("program", "L", State.ORDERED, "job.Ibcast+", Failure.STAY),
     Stage(
         "copy", "L", State.MOVING, "own.Ibcast* own.Iallreduce* own.Iallgather* own.Ibcast*"
-        " own.Iallreduce* own.Iallgather* own.Ibcast* own.Iallgather*", Failure.KEEP,
+        " own.Iallreduce* own.Iallgather* own.Ibcast* own.Iallreduce* own.Iallgather*",
+        Failure.KEEP,
     ),
     Stage("report", "L", State.MOVING, "job.Ibcast+", Failure.KEEP),
 )  # fmt: skip

@@ -31,7 +31,7 @@ from resize_lib.resize import give_up_at_end
 from resize_lib.server_link import ServerLink, say
 
 if TYPE_CHECKING:
-    from resize_lib.jobsession import Session
+    from resize_lib.runtime import Runtime
 
 CAUGHT_MAX = 3  # of `Retired`, before the process ends at once
 LOST_THE_OTHERS = 75  # exit code: EX_TEMPFAIL; see dq_server/core/model/protection.py
@@ -107,7 +107,7 @@ class SessionEnd:
     mark: this rank's, made before it communicated with the others.
     """
 
-    def __init__(self, session: Session, mark: Mark) -> None:
+    def __init__(self, session: Runtime, mark: Mark) -> None:
         self._session = session
         self._mark = mark
         self._told = False  # the server has been told why this rank ends

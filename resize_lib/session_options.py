@@ -16,8 +16,6 @@ from resize_lib.server_link import ServerLink
 class Options:
     """Those of a session (see `jobsession.Session`), checked; `of` fills in what is not given."""
 
-    checksums: bool
-    max_extra_bytes: int | None
     connect: Callable[[], ServerLink] | None
     legal: tuple[int, ...]
     report_interval_s: float
@@ -26,8 +24,6 @@ class Options:
     def of(
         cls,
         *,
-        checksums: bool = False,
-        max_extra_bytes: int | None = None,
         connect: Callable[[], ServerLink] | None = None,
         legal: Legal | None = None,
         report_interval_s: float | None = None,
@@ -41,7 +37,7 @@ class Options:
             connect = ServerLink.from_environment
             ServerLink.load()  # any rank may become rank 0, and others wait then
         interval_s = chosen_interval(report_interval_s)
-        return cls(checksums, max_extra_bytes, connect, legal_sizes(legal), interval_s)
+        return cls(connect, legal_sizes(legal), interval_s)
 
     def check_repeated(self, given: Mapping[str, Any]) -> None:
         """Mistake if an option is given again with another value."""

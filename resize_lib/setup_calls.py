@@ -248,7 +248,7 @@ class SetupCalls:
 CALLS = SetupCalls()
 
 
-class Recorder:
+class CallRecorder:
     """Mixed into a communicator of the job while its calls are kept."""
 
     __slots__ = ()
@@ -257,9 +257,9 @@ class Recorder:
 def _recording(name: str) -> Callable[..., Any]:
     def record(self: Any, *arguments: Any, **options: Any) -> Any:
         # A program may have taken the method while calls were kept.
-        if not issubclass(type(self), Recorder):
+        if not issubclass(type(self), CallRecorder):
             return getattr(self, name)(*arguments, **options)
-        result = getattr(super(Recorder, self), name)(*arguments, **options)
+        result = getattr(super(CallRecorder, self), name)(*arguments, **options)
         CALLS.made(name, _named(name, arguments, options), result, self.size)
         return result
 
@@ -268,7 +268,7 @@ def _recording(name: str) -> Callable[..., Any]:
 
 
 for _name in ARGUMENTS:
-    setattr(Recorder, _name, _recording(_name))
+    setattr(CallRecorder, _name, _recording(_name))
 
 
 def _named(name: str, given: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any]:

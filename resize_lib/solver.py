@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from resize_lib.server_link import say
 
 if TYPE_CHECKING:
-    from resize_lib.jobsession import Session
+    from resize_lib.runtime import Runtime
 
 
 class Resized(BaseException):
@@ -28,7 +28,7 @@ class Resized(BaseException):
 class Solver:
     """Of one process: `rs.solve` and `rs.remap`."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Runtime) -> None:
         self._session = session
         self._began_s = 0.0  # this turn: since the last remap()
         self._told = False

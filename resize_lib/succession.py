@@ -21,13 +21,13 @@ from resize_lib.protection import generations
 from resize_lib.resize import aborted
 
 if TYPE_CHECKING:
-    from resize_lib.jobsession import Session
+    from resize_lib.runtime import Runtime
 
 
-class Succession:
+class RestartResize:
     """One per session of a job that is resized by restart."""
 
-    def __init__(self, session: Session, backend: RestartBackend) -> None:
+    def __init__(self, session: Runtime, backend: RestartBackend) -> None:
         self._session, self._backend = session, backend
         # The resize that this start of the job carries out; 0: none.
         self._inherits = session.job.resize_id
@@ -65,9 +65,9 @@ class Succession:
             generations.make_room(protector.disk, kept=0)
 
 
-def succession_of(session: Session) -> Succession | None:
+def succession_of(session: Runtime) -> RestartResize | None:
     """For a job of a server that is resized by restart."""
     backend = session.backend
     if not isinstance(backend, RestartBackend) or not session.job.managed:
         return None
-    return Succession(session, backend)
+    return RestartResize(session, backend)

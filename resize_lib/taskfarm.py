@@ -26,7 +26,7 @@ from resize_lib.redistribution.agreement import gather_records
 from resize_lib.waiting import idle_bcast
 
 if TYPE_CHECKING:
-    from resize_lib.jobsession import Session
+    from resize_lib.runtime import Runtime
 
 
 class MapResults(Sequence[Any]):
@@ -83,7 +83,7 @@ def in_order(results: dict[int, bytes]) -> list[Any]:
 class Farms:
     """The task farms of one process."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Runtime) -> None:
         self._session = session
         # Those whose results may still be asked for: the loop and the turn they were called in.
         self._held: dict[str, tuple[Loop | None, int]] = {}

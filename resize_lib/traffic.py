@@ -89,6 +89,14 @@ class Traffic:
             self.sent.clear()
         self.sent[dest, tag] = frame.f_code, frame.f_lasti
 
+    def begin(
+        self, handle: MPI.Request | MPI.Message, name: str, source: int, tag: int, frame: FrameType
+    ) -> None:
+        """Keep what a call has begun, and its line."""
+        self.opened.append((handle, name, source, tag, frame.f_code, frame.f_lasti))
+        if len(self.opened) > self.limit:
+            self.prune()
+
     def trace(self) -> None:
         """A message is under way: from now on the lines that send are asked for anew."""
         self._before = {**dict([*self._before.items()][-LINES_MAX:]), **self.sent}
@@ -153,10 +161,7 @@ def receiving(function: Callable[..., Any]) -> Callable[..., Any]:
         self: Any, buf: Any = None, source: int = MPI.ANY_SOURCE, tag: int = MPI.ANY_TAG
     ) -> Any:
         request = function(self, buf, source, tag)
-        frame, traffic = _getframe(1), self.traffic
-        traffic.opened.append((request, name, source, tag, frame.f_code, frame.f_lasti))
-        if len(traffic.opened) > traffic.limit:
-            traffic.prune()
+        self.traffic.begin(request, name, source, tag, _getframe(1))
         return request
 
     return receive
@@ -175,10 +180,7 @@ def probing(function: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         message = function(self, source, tag, status)
         if message is not None:
-            frame, traffic = _getframe(1), self.traffic
-            traffic.opened.append((message, name, source, tag, frame.f_code, frame.f_lasti))
-            if len(traffic.opened) > traffic.limit:
-                traffic.prune()
+            self.traffic.begin(message, name, source, tag, _getframe(1))
         return message
 
     return probe
@@ -191,10 +193,7 @@ def beginning(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def begin(self: Any, *args: Any, **more: Any) -> Any:
         request = function(self, *args, **more)
-        frame, traffic = _getframe(1), self.traffic
-        traffic.opened.append((request, name, ANY, ANY, frame.f_code, frame.f_lasti))
-        if len(traffic.opened) > traffic.limit:
-            traffic.prune()
+        self.traffic.begin(request, name, ANY, ANY, _getframe(1))
         return request
 
     return begin

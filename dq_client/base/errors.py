@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class DQError(Exception):
     """Base. `exit_code` is what the command line ends with (README, Commands)."""
@@ -56,3 +58,13 @@ BY_CODE: dict[str, type[DQError]] = {
     "timeout": Timeout,
     "error": DQError,
 }
+
+
+# As in dq_server.core.model.errors: the core imports nothing of a client, nor a client the core.
+def known_words(word: object, known: Iterable[str]) -> str:
+    """For a message about an unknown word: the one that may be meant, else all that are known."""
+    from difflib import get_close_matches  # only where something is misspelt
+
+    names = list(known)
+    close = get_close_matches(str(word), names, 1)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"

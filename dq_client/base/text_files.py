@@ -3,17 +3,19 @@
 toml_of      a user's file: UsageError names the file and what to mend
 struct_of    a note of DQ_HOME that must be right: UsageError, with the advice of the caller
 object_of    a note of DQ_HOME that may be lost: ValueError, for the caller to go on without
+tables_as    a user's tables as a type: UsageError names the table, the key and what is needed
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from dq_client.base import opened
-from dq_client.base.errors import UsageError
+from dq_client.base.errors import UsageError, known_words
 
 T = TypeVar("T")
 USER_FILE_BYTES_MAX = 64 << 20  # a device has no end
@@ -65,3 +67,67 @@ def struct_of(path: Path, kind: type[T], advice: str) -> T:
         raise
     except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as e:
         raise UsageError(f"{path}: cannot be read ({e}): {advice}") from e
+
+
+# The words of msgspec, which checks the values, and ours.
+_PLACE = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$(?P<place>[^`]*)`)?$", re.DOTALL)
+_KINDS = {
+    "int": "a whole number", "float": "a number", "str": 'a text in "quotes"',
+    "bool": "true or false", "array": "a list", "object": "a table", "null": "",
+}  # fmt: skip
+
+
+def tables_as(tables: dict[str, Any], kind: type[T], where: str) -> T:
+    """The tables of a user's file as this type of struct; UsageError begins with `where`."""
+    import msgspec  # what only reads other files needs none
+
+    try:
+        return msgspec.convert(tables, kind)
+    except msgspec.ValidationError as e:
+        raise UsageError(f"{where}: {_explained(str(e), kind)}") from e
+
+
+def _explained(text: str, kind: Any) -> str:
+    """An error of msgspec about values of `kind`, in words of the file's."""
+    found = _PLACE.match(text)
+    assert found is not None  # everything matches
+    what, place = found["what"], found["place"] or ""
+    steps = re.findall(r"[^.\[\]]+", place)
+    named = [f"entry {int(s) + 1}" if s.isdigit() else "entry" if s == "..." else s for s in steps]
+    at = f"{' '.join(named)}: " if named else ""
+    if wrong := re.fullmatch(r"Object contains unknown field `(.*)`", what):
+        return f"{at}unknown key {wrong[1]!r}; {known_words(wrong[1], _keys(kind, steps))}"
+    if missing := re.fullmatch(r"Object missing required field `(.*)`", what):
+        return f"{at}the key {missing[1]!r} is missing"
+    if wrong := re.fullmatch(r"Expected `([^`]*)`, got `([^`]*)`", what):
+        needed = " or ".join(filter(None, (_KINDS.get(w, w) for w in wrong[1].split(" | "))))
+        if wrong.groups() == ("array", "object") and named:
+            needed += f" (write [[{named[-1]}]])"
+        return f"{at}{needed} is needed, not {_KINDS.get(wrong[2]) or wrong[2]}"
+    if wrong := re.fullmatch(r"Invalid enum value (.*)", what):
+        words = get_args(_kind_at(kind, steps))
+        return f"{at}{wrong[1]} is unknown; {known_words(wrong[1], map(str, words))}"
+    if wrong := re.fullmatch(r"Expected `(\w+)` ([<>]=? ?\S+)", what):
+        return f"{at}{_KINDS.get(wrong[1], wrong[1])} {wrong[2]} is needed"
+    return f"{at}{what}"
+
+
+def _keys(kind: Any, steps: list[str]) -> list[str]:
+    """The keys that a table may have at this place of a struct."""
+    fields: tuple[str, ...] = getattr(_kind_at(kind, steps), "__struct_fields__", ())
+    return list(fields)
+
+
+def _kind_at(kind: Any, steps: list[str]) -> Any:
+    """The type of what stands at this place of a struct; None if it cannot be told."""
+    import msgspec
+
+    for step in steps:
+        if hasattr(kind, "__struct_fields__"):
+            kind = {f.encode_name: f.type for f in msgspec.structs.fields(kind)}.get(step)
+        else:  # of a list or a table, what its entries are
+            kind = get_args(kind)[-1] if get_args(kind) else None
+        structs = [k for k in get_args(kind) if k is not type(None)]
+        if len(structs) == 1 and type(None) in get_args(kind):
+            kind = structs[0]  # optional
+    return kind

@@ -37,7 +37,8 @@ class Calls(Flow):
         func = node.func
         base = self.value(func.value) if isinstance(func, ast.Attribute) else NOTHING
         called = NOTHING if isinstance(func, ast.Attribute) else self.value(func)
-        given = self._given(node)
+        of_comm = base.kind == w.COMM or called.kind.startswith(w.METHOD)
+        given = self._given(node, of_comm=of_comm)
         name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
         what, _, method = called.kind.partition(":")
         if what == w.METHOD:
@@ -70,21 +71,29 @@ class Calls(Flow):
 
     # --- the program's own functions --------------------------------------------------------------
 
-    def _given(self, node: ast.Call) -> Given:
+    def _given(self, node: ast.Call, *, of_comm: bool) -> Given:
         given = Given()
         for argument in node.args:
-            value = self.value(argument.value if isinstance(argument, ast.Starred) else argument)
+            value = self._argument(argument, of_comm=of_comm)
             if isinstance(argument, ast.Starred):
                 given.rest += value.nodes
             else:
                 given.args.append(value)
         for keyword in node.keywords:
-            value = self.value(keyword.value)
+            value = self._argument(keyword.value, of_comm=of_comm)
             if keyword.arg is None:
                 given.rest += value.nodes
             else:
                 given.keywords[keyword.arg] = value
         return given
+
+    def _argument(self, node: ast.expr, *, of_comm: bool) -> Value:
+        """An argument of a call. of_comm: of a communicator, for which `[x, counts]` is x."""
+        value = self.value(node.value if isinstance(node, ast.Starred) else node)
+        if not of_comm or not isinstance(node, ast.List | ast.Tuple) or not node.elts:
+            return value
+        first = self.value(node.elts[0])
+        return Value(value.nodes, first.kind, path=first.path, within=first.within)
 
     def _target(
         self, func: ast.expr, base: Value, called: Value
@@ -306,7 +315,7 @@ class Calls(Flow):
         self.sink([n for v in given.values if v is not only_received for n in v.nodes])
         self.sink(given.rest)
         self.program.communication.append((self.scope.number, line))
-        source = 0 if low in w.EQUAL else w.RANK | w.SIZE if low in w.DIVIDED else w.RANK
+        source = 0 if low in w.EQUAL else w.RANK | w.DIVIDED.get(low, 0)
         received, result = Node(source=source), Node(source=source)
         received.received = result.received = from_one
         if buffer is not None:
@@ -316,7 +325,8 @@ class Calls(Flow):
                 self.control.branches = [Node(given.numbers(buffer))]
             self.change(buffer, received, line)
             self.control = control
-        return Value([result])
+        result.gathered = name in ("allgather", "iallgather")
+        return Value([result], passed=result.gathered)
 
     def _of_object(self, name: str, base: Value, given: Given) -> Value:
         self.sink(given.nodes)

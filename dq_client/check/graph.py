@@ -20,8 +20,19 @@ class Node:
     """A version of a variable, or a value."""
 
     __slots__ = (
-        *("branches", "call", "control", "computed", "ends_loop", "file_line", "kept", "kind"),
-        *("opaque", "ordered", "out", "passed", "rebound", "received", "root", "scope", "source"),
+        *("branches", "call", "control", "computed", "ends_loop", "file_line", "gathered", "kept"),
+        *(
+            "kind",
+            "opaque",
+            "ordered",
+            "out",
+            "passed",
+            "rebound",
+            "received",
+            "root",
+            "scope",
+            "source",
+        ),
         "varies",
     )
 
@@ -43,6 +54,7 @@ class Node:
         self.ordered: list[Node] = []  # of a condition: what `<` and `>` in it compare
         self.branches: list[Node] = []  # of a condition: the parts that must all be true
         self.received = False  # it came from one other rank
+        self.gathered = False  # a list with an entry of each rank
         self.varies = False  # at the head of a loop: another one in each iteration
         self.ends_loop = False  # what a loop has left, for the statements after it
         self.call: Call | None = None  # it comes out of this call: the result, or the slot `out`

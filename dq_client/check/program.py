@@ -54,6 +54,7 @@ class Program:
         self.loops: list[Loop] = []
         self.sinks: list[Node] = []
         self.matter: set[Node] | None = None  # see view.matters
+        self.indexed: list[tuple[Node, Node]] = []  # what items are taken of, and by which index
         self.value_changes: list[Node] = []  # what is given to values of the session
         self.communication: list[tuple[int, int]] = []  # scope and line of each call of MPI
         self.kept: set[tuple[int, str]] = set()  # variables given to rs.keep
@@ -84,7 +85,10 @@ class Program:
             ]
             heads = [n for o in self.loops for n in (*o.heads.values(), *o.entered.values())]
             roots = [n for body in self.bodies.values() for n in body.roots.values()]
-            self._whole = Whole([*versions, *heads, *roots, *self.sinks, *self.value_changes])
+            indexed = [n for pair in self.indexed for n in pair]
+            self._whole = Whole(
+                [*versions, *heads, *roots, *self.sinks, *self.value_changes, *indexed]
+            )
         return self._whole
 
     def outside(self, slot: str) -> Node | None:

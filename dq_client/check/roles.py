@@ -12,6 +12,7 @@ from enum import Enum, auto
 
 from dq_client.check import words as w
 from dq_client.check.graph import STATES_MAX, Node, Stack, Whole, edges
+from dq_client.check.program import Program
 
 PLACES = w.RANK | w.SIZE
 
@@ -23,6 +24,7 @@ class Role(Enum):
     AGAIN = auto()  # in each iteration on the same ranks, before it is used
     STALE = auto()  # received from another rank, and used before that sends again
     ELECTED = auto()  # now and then, by a rank that the number of ranks selects
+    PAST = auto()  # made of the ranks' parts of the data, and used in the next iteration
 
 
 def role_of(
@@ -50,6 +52,42 @@ def role_of(
     if seldom or _is_read_first(heads, set(changes), whole, matter):
         return Role.STALE if received else Role.ELECTED if elects else Role.NONE
     return Role.AGAIN if received or elects else Role.NONE
+
+
+def is_past(changes: list[Node], heads: list[Node], program: Program, made_of: int) -> bool:
+    """Whether what an iteration makes of the rank's part of the data is used in the next one.
+
+    The part is another one after a resize. So is the rank's place in what all ranks have given.
+    Parts that change one by one are caches, and times belong to no part. made_of: what the changes
+    come from
+    """
+    whole = program.whole()
+    if any(part.gathered for change in changes for part in change.passed):
+        own = [base for base, index in program.indexed if whole.sources([index]) & w.RANK]
+        if any(set(heads) & _passed(base) for base in own):
+            return True
+    if not made_of & w.PART or made_of & w.CLOCK or any(change.kept for change in changes):
+        return False
+    todo, seen, sinks = list(heads), {*heads, *changes}, set(program.sinks)
+    while todo:
+        node = todo.pop()
+        for user in whole.users(node):
+            if user not in seen and not user.ends_loop and user.control is not node:
+                if user in sinks:
+                    return True
+                seen.add(user)
+                todo.append(user)
+    return False
+
+
+def _passed(base: Node) -> set[Node]:
+    """The versions that a value may be, as it is: the nodes of a list are its only parts."""
+    todo, seen = list(base.computed), set(base.computed)
+    while todo:
+        further = set(todo.pop().passed) - seen
+        seen |= further
+        todo += further
+    return seen
 
 
 def _made(change: Node) -> list[Node]:

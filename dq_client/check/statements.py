@@ -392,6 +392,8 @@ class Statements(Values):
                 kind = f"module:{name.name if name.asname else bare}"
             elif name.name in ("MPI", "random", "linalg", "fft", "stats", "special", "datetime"):
                 kind = f"module:{node.module}.{name.name}" if name.name != "MPI" else "module:MPI"
+            elif name.name == "COMM_WORLD":
+                kind = w.COMM
             else:
                 kind = f"import:{node.module or ''}.{name.name}"
             self.bind(self.slot(bare), Node(kind=kind), node.lineno)

@@ -168,6 +168,7 @@ class Values(Calls):
         if isinstance(text, str) and ast.unparse(node.value).endswith("environ"):
             return Value([Node(source=w.of_environment(text))])
         nodes = [*base.nodes, *index.nodes]
+        self.program.indexed.append((Node(base.nodes), Node(index.nodes)))
         if is_view(node.slice):
             return Value(nodes, path=base.path, within=base.within)
         return Value(nodes, within=base.path or base.within)

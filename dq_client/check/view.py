@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dq_client.check import words as w
-from dq_client.check.graph import Call, Node, is_made_of, lead_back, reached, sources
+from dq_client.check.graph import DEPTH_MAX, Call, Node, is_made_of, lead_back, reached, sources
 from dq_client.check.liveness import header_end
 from dq_client.check.program import Loop, Program
-from dq_client.check.roles import Role, role_of
+from dq_client.check.roles import Role, is_past, role_of
 from dq_client.check.scopes import rebuilds, statements_of
 
 SET_UP_METHODS = {"__init__", "__new__", "__post_init__", "__set_name__", "__init_subclass__"}
@@ -23,7 +23,8 @@ class Variable:
     line: int = 0  # where it is bound before the loop, the last such line; else in it; 0: unknown
     accumulates: bool = False  # its new value in the loop depends on the old one
     used: bool = True  # beyond its own update, what is printed, and times
-    # What its bindings outside and inside the innermost loop depend on: rank, size, part, clock.
+    # What its bindings outside and inside the innermost loop depend on: rank, size, part, clock,
+    # empty (what memory had by chance).
     set_up: frozenset[str] = field(default_factory=frozenset)
     loop: frozenset[str] = field(default_factory=frozenset)
     rebuilt: bool = False  # bound in a function of @rs.on_resize or @rs.setup
@@ -74,7 +75,8 @@ class View:
         called = {c.body.scope for c in program.calls}
         self._uncalled = {s.number for s in program.scopes[1:]} - called
         around = [loop for loop in program.loops if self._is_around(loop)]
-        self._last_line = {r.scope: r.last for r in self._regions}
+        self._last_line = {scope: line for scope, line in places if self._runs_once(scope)}
+        self._last_line |= {r.scope: r.last for r in self._regions if self._runs_once(r.scope)}
         for loop in program.loops:
             if loop.scope in self._last_line and loop.line <= self._last_line[loop.scope]:
                 self._last_line[loop.scope] = max(self._last_line[loop.scope], loop.end)
@@ -88,7 +90,8 @@ class View:
         program, number = self._program, self._scope
         nodes = program.names.get((number, name), [])
         inside = [n for n in nodes if self.has(n.scope, n.file_line)]
-        begun = self._before_loop(name, [n for n in nodes if not self._inside_only(n)])
+        earlier = [n for n in nodes if not self._inside_only(n) and not self._is_after(n)]
+        begun = self._before_loop(name, earlier)
         heads = [h for loop in self._loops for h in self._heads(loop, name)]
         kept = (number, name) in program.kept
         accumulates = self._accumulates(heads, inside, name)
@@ -253,6 +256,19 @@ class View:
         in_lines = self._is_in_lines(node.scope, node.file_line)
         return not in_lines and node.scope in self._before
 
+    def _runs_once(self, scope: int) -> bool:
+        """Whether a function is called once, so that what follows the loop never leads back."""
+        for _ in range(DEPTH_MAX):
+            calls = [call for call in self._program.calls if call.body.scope == scope]
+            if not calls:
+                return True
+            line = calls[0].line
+            loops = [o for o in self._program.loops if o.scope == calls[0].scope]
+            if len(calls) > 1 or any(o.line <= line <= o.end for o in loops):
+                return False
+            scope = calls[0].scope
+        return False
+
     def _is_after(self, node: Node) -> bool:
         """Whether a version comes about after the loop, and never leads back to it."""
         last = self._last_line.get(node.scope)
@@ -284,16 +300,21 @@ class View:
         return found
 
     def _role(self, inside: list[Node], heads: list[Node], name: str, accumulates: bool) -> Role:
-        program = self._program
+        program, whole = self._program, self._program.whole()
         begun = heads or self._at_begins(name)  # another file may have the loop
-        return role_of(inside, begun, program.whole(), matters(program), accumulates=accumulates)
+        role = role_of(inside, begun, whole, matters(program), accumulates=accumulates)
+        if role is not Role.NONE or accumulates or not heads:
+            return role
+        past = is_past(inside, heads, program, self.sources_inside(inside))
+        return Role.PAST if past else role
 
-    def _at_begins(self, name: str) -> list[Node]:
-        """What a variable, or attributes of one name, are when functions begin."""
+    def _at_begins(self, name: str, scopes: set[int] | None = None) -> list[Node]:
+        """What a variable, or attributes of one name, are when functions, or these, begin."""
         last = name if name.startswith(".") else f"^{self._scope}:{name}"
         return [
             node
             for body in self._program.bodies.values()
+            if scopes is None or body.scope in scopes
             for slot, node in body.roots.items()
             if (slot.endswith(last) if last[0] == "." else slot == last)
         ]
@@ -326,12 +347,12 @@ class View:
             return True
         program = self._program
         has_loops = any(loop.over_iterations for loop in program.loops)
-        if has_loops and not name.startswith("."):
-            return False
-        roots = set(() if has_loops else self._at_begins(name))
+        # A function with a loop that is called again finds what it has left after the loop.
+        again = {o.scope for o in self._loops if o.scope and not self._runs_once(o.scope)}
+        roots = set(self._at_begins(name, again if has_loops else None))
         if name.startswith("."):
             roots.add(program.attribute(name[1:]))
-        return lead_back(inside, roots, whole)
+        return bool(roots) and lead_back(inside, roots, whole)
 
     def _is_used(self, nodes: Iterable[Node]) -> bool:
         matter = matters(self._program)
@@ -356,5 +377,5 @@ def matters(program: Program) -> set[Node]:
 
 
 def _words(bits: int) -> frozenset[str]:
-    named = {"rank": w.RANK, "size": w.SIZE, "part": w.PART, "clock": w.CLOCK}
+    named = {"rank": w.RANK, "size": w.SIZE, "part": w.PART, "clock": w.CLOCK, "empty": w.EMPTY}
     return frozenset(word for word, mask in named.items() if bits & mask)

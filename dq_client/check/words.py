@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-# What a value may come from, as bits. The last four are reported as "clock".
+# What a value may come from, as bits. TIME, RANDOM and PROCESS are reported as "clock".
 RANK, SIZE, PART, TIME, RANDOM, EMPTY, PROCESS = (1 << k for k in range(7))
-CLOCK = TIME | RANDOM | EMPTY | PROCESS
+CLOCK = TIME | RANDOM | PROCESS
 
 # Kinds of values.
 SESSION, COMM, GRID, OBJECT, VALUE, LOCAL, RNG, FILE, SHOW, PLAIN, GENERATOR, METHOD = (
@@ -35,9 +35,10 @@ SINGLE = {
 RECEIVES = {"recv", "irecv", "sendrecv", "scatter", "scatterv", "gather", "gatherv", "reduce"}
 RECEIVES |= {"alltoall", "alltoallv", "alltoallw", "scan", "exscan", "reduce_scatter"}
 RECEIVES |= {"allreduce", "allgather", "allgatherv", "sendrecv_replace", "bcast", "ireduce"}
-# What each rank receives depends on how many there are, too.
-DIVIDED = {"scatter", "scatterv", "iscatter", "alltoall", "alltoallv", "alltoallw", "ialltoall"}
-DIVIDED |= {"reduce_scatter", "reduce_scatter_block"}
+# What each rank receives is a part, for as many ranks as there are.
+DIVIDED = dict.fromkeys(("scatter", "scatterv", "iscatter", "alltoall", "alltoallv"), SIZE | PART)
+DIVIDED |= dict.fromkeys(("alltoallw", "ialltoall", "reduce_scatter"), SIZE | PART)
+DIVIDED |= {"reduce_scatter_block": SIZE | PART, "scan": PART, "exscan": PART}
 RECEIVES |= {"iallreduce", "ibcast", "iallgather", "igather", "iscatter", "reduce_scatter_block"}
 RECEIVES |= {"isendrecv", "isendrecv_replace"}
 # Where the buffer stands that is received into, if not second.

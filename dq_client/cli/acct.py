@@ -13,8 +13,9 @@ from dq_client.base.connection import ask
 from dq_client.base.errors import UsageError
 from dq_client.cli.job_views import chosen
 from dq_client.cli.requests import json_option, records
-from dq_client.show.output import duration, print_json, say, table, terminal_width
+from dq_client.show.output import print_json, say, table, terminal_width
 from dq_client.show.report.accounting import FIELDS, SUMS, summed, used
+from dq_client.show.report.text import seconds
 
 
 @click.command()
@@ -57,8 +58,8 @@ def _jobs(rows: list[dict[str, Any]]) -> str:
                 r["name"],
                 r["user"],
                 r["state"],
-                duration(r["wait_s"]),
-                duration(r["run_s"]),
+                seconds(r["wait_s"]),
+                seconds(r["run_s"]),
             ),
             *(_hours(r), r["processors_max"], r["expands"] + r["shrinks"], _share(r)),
         )
@@ -72,7 +73,7 @@ def _sums(rows: list[dict[str, Any]], by: str) -> str:
     cells = [
         (
             *(r[by], r["jobs"], r["done"], r["failed"], r["killed"], _hours(r)),
-            *(duration(r["wait_s"] / r["jobs"]), _share(r)),
+            *(seconds(r["wait_s"] / r["jobs"]), _share(r)),
         )
         for r in rows
     ]

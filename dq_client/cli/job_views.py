@@ -10,13 +10,12 @@ import click
 
 from dq_client.base import messages as m
 from dq_client.base.connection import ask
-from dq_client.base.errors import UsageError
+from dq_client.base.errors import UsageError, known_words
 from dq_client.base.states import ENDED, NOT_STARTED
 from dq_client.base.values import parse_time
 from dq_client.cli.requests import JobId, cluster_now, json_option, records
 from dq_client.show.output import (
     clock,
-    duration,
     note,
     print_json,
     say,
@@ -24,31 +23,60 @@ from dq_client.show.output import (
     table,
     terminal_width,
 )
+from dq_client.show.report.text import seconds
 
+ENDED_SHOWN = 10  # of `dq jobs` unless told otherwise
 STATES = ("held", "waiting", "queued", "starting", "running", "killing", "restarting", *ENDED)
 
 
 @click.command()
-@click.option("--active/--all", help="Leave out jobs that have ended.")
+@click.option(
+    "--active/--all", default=None,
+    help="Without, or with, all jobs that have ended.  [default: with the last 10 of them]",
+)  # fmt: skip
 @click.option("--state", metavar="STATE,...", help="Only jobs in these states, as failed,killed.")
 @click.option("--user", help="Only this user's jobs.")
 @click.option("--since", metavar="TIME", help="Only jobs submitted so long ago: 30m, 2h, 1d.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the last N of them.")
 @json_option
-def jobs(active: bool, as_json: bool, limit: int | None, **which: str | None) -> None:
-    """List jobs, oldest first."""
+def jobs(active: bool | None, as_json: bool, limit: int | None, **which: str | None) -> None:
+    """List jobs: those that run, then the queue, then the last that have ended.
+
+    With --json all of them, oldest first.
+    """
     wanted = chosen(**which)
     with records() as connection:
         now = cluster_now(connection)
-        found = [j for j in ask(connection, m.JobsQuery(active)) if wanted(j, now)]
+        found = [j for j in ask(connection, m.JobsQuery(bool(active))) if wanted(j, now)]
     found = found[-limit:] if limit is not None else found
     if as_json:
         print_json(jobs=found)
         return
+    few = active is None and limit is None and not any(which.values())
+    shown, left_out = in_order(found, ENDED_SHOWN if few else len(found))
+    say_jobs(shown, now)
+    if left_out:
+        note(f"{left_out} earlier jobs have ended: dq jobs --all")
+
+
+def in_order(found: list[dict[str, Any]], ended_shown: int) -> tuple[list[dict[str, Any]], int]:
+    """Jobs that run, those that wait, the last so many that have ended; and how many that leaves.
+
+    Each of the three oldest first.
+    """
+    ended = [j for j in found if j["state"] in ENDED]
+    active = [j for j in found if j["state"] not in ENDED]
+    active.sort(key=lambda j: j["state"] in NOT_STARTED)  # stable
+    left_out = max(0, len(ended) - ended_shown)
+    return active + ended[left_out:], left_out
+
+
+def say_jobs(found: list[dict[str, Any]], now: float) -> None:
+    """Print the table of `dq jobs`; `now`: the cluster's time."""
     rows = []
     for j in found:
         end = j["end_s"] or now
-        took = duration(end - j["start_s"]) if j["start_s"] else "-"
+        took = seconds(end - j["start_s"]) if j["start_s"] else "-"
         size = j["processors"] if j["state"] not in NOT_STARTED else None
         name = j["name"] if j.get("array") is None else f"{j['name']}[{j['array_index']}]"
         rows.append((j["id"], name, j["kind"], j["state"], size, j["sweet_spot"], took))
@@ -65,7 +93,7 @@ def chosen(
     states = state.split(",") if state is not None else []
     for word in states:
         if word not in STATES:
-            raise UsageError(f"--state {word}: one or more of {', '.join(STATES)}")
+            raise UsageError(f"--state {word}: no such state; {known_words(word, STATES)}")
     since_s = parse_time("--since", since) if since is not None else float("inf")
 
     def wanted(job: dict[str, Any], now: float) -> bool:
@@ -105,6 +133,8 @@ def job(job_id: int, as_json: bool) -> None:
 def _show_job(view: dict[str, Any]) -> None:
     for key in ("id", "name", "kind", "state", "processors", "nodes", "legal_sizes", "reason"):
         value = "-" if view[key] is None else view[key]
+        if key == "nodes" and not value and view.get("places"):
+            key, value = "ran on", sorted(view["places"][-1]["nodes"])  # it holds none any more
         _line(key, " ".join(map(str, value)) if isinstance(value, list) else value)
     if len(view.get("legal_grids", ())) > len(view["legal_sizes"]):  # a size has several
         _line("legal_grids", " ".join(map(grid_word, view["legal_grids"])))
@@ -173,7 +203,7 @@ def scheduled_table(scheduled: dict[str, Any]) -> str:
     rows, at_s = [], scheduled["start_s"]
     for step, (duration_s, processors) in enumerate(scheduled["steps"]):
         mark = ">" if step == scheduled["step"] else ""
-        rows.append((mark, step + 1, clock(at_s), duration(duration_s), processors))
+        rows.append((mark, step + 1, clock(at_s), seconds(duration_s), processors))
         at_s += duration_s
     return table(("", "STEP", "SCHEDULED", "FOR", "PROCS"), rows)
 

@@ -13,7 +13,8 @@ from dq_client.base.errors import DQError
 from dq_client.base.hardware import shown_bytes
 from dq_client.base.values import parse_time
 from dq_client.cli.requests import cluster_now, json_option, records, server
-from dq_client.show.output import clock, duration, note, print_json, say, table
+from dq_client.show.output import clock, note, print_json, say, table
+from dq_client.show.report.text import seconds
 
 
 @click.command()
@@ -71,7 +72,7 @@ def drain_words(drain: dict[str, Any] | None, now: float) -> str:
     words = f"{clock(drain['asked_s'])} by {drain['by'] or 'the user'}"
     if drain["deadline_s"] is not None:
         left_s = drain["deadline_s"] - now
-        words += f", {duration(left_s)} left" if left_s > 0 else ", its deadline has passed"
+        words += f", {seconds(left_s)} left" if left_s > 0 else ", its deadline has passed"
     if drain["leaves"]:
         words += ", then leaves"
     return words + (f": {drain['reason']}" if drain["reason"] else "")

@@ -9,7 +9,8 @@ import click
 from dq_client.base import messages as m
 from dq_client.base.connection import ask
 from dq_client.cli.requests import cluster_now, json_option, records
-from dq_client.show.output import clock, duration, note, print_json, say, table
+from dq_client.show.output import clock, note, print_json, say, table
+from dq_client.show.report.text import seconds
 
 SHOWN = 15  # decisions, without --all
 
@@ -27,7 +28,7 @@ def pool(everything: bool, as_json: bool) -> None:
     say(_head(found))
     if found["refused"] is not None:
         wait_s = found["refused"]["until_s"] - now
-        again = f"; it is asked again in {duration(wait_s)}" if wait_s > 0 else ""
+        again = f"; it is asked again in {seconds(wait_s)}" if wait_s > 0 else ""
         say(f"the engine refused last: {found['refused']['why']}{again}")
     say()
     say(_tickets(found["tickets"], now))
@@ -43,9 +44,9 @@ def pool(everything: bool, as_json: bool) -> None:
 def _head(found: dict[str, Any]) -> str:
     per_node = found["shape"]["processors"]
     words = f"{found['min']} to {found['max']} nodes of {per_node} processor{'s'[: per_node > 1]}"
-    words += f", given back when idle for {duration(found['idle_s'])}"
+    words += f", given back when idle for {seconds(found['idle_s'])}"
     if found["lasts_s"] is not None:
-        words += f"; each lasts {duration(found['lasts_s'])}"
+        words += f"; each lasts {seconds(found['lasts_s'])}"
     return words
 
 
@@ -60,7 +61,7 @@ def _tickets(tickets: list[dict[str, Any]], now: float) -> str:
                 t["state"],
                 t["processors"],
                 clock(t["asked_s"]),
-                "-" if t["until_s"] is None else duration(max(0.0, t["until_s"] - now)),
+                None if t["until_s"] is None else seconds(max(0.0, t["until_s"] - now)),
                 t["pending"] or t["reason"]["text"],
             )
             for t in tickets

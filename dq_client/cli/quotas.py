@@ -9,7 +9,8 @@ import click
 from dq_client.base import messages as m
 from dq_client.base.connection import ask
 from dq_client.cli.requests import cluster_now, json_option, records
-from dq_client.show.output import duration, note, print_json, say, table, terminal_width
+from dq_client.show.output import note, print_json, say, table, terminal_width
+from dq_client.show.report.text import seconds
 
 
 @click.command()
@@ -35,8 +36,8 @@ def quotas(user: str | None, as_json: bool) -> None:
             row["waiting"],
             _of(row["queued"], row["queued_max"]),
             "-" if row["hours"] is None else _of(f"{row['hours']:.2f}", row["hours_max"]),
-            "-" if row["window_s"] is None else duration(row["window_s"]),
-            "-" if row["free_s"] is None else duration(row["free_s"] - now),
+            None if row["window_s"] is None else seconds(row["window_s"]),
+            None if row["free_s"] is None else seconds(row["free_s"] - now),
         )
         for row in rows
     ]

@@ -11,8 +11,8 @@ from dq_client.base import messages as m
 from dq_client.base import text_files
 from dq_client.base.errors import UsageError
 from dq_client.base.recipes import recipe as recipes
+from dq_client.cli.program import runnable
 from dq_client.cli.requests import json_option
-from dq_client.cli.script_options import runnable
 from dq_client.show.output import note, print_json, say
 
 

@@ -48,7 +48,6 @@ class Streaming(threading.Thread):
         self.closed = False
 
     def run(self) -> None:
-        """See the class."""
         try:
             with server() as connection:
                 for piece in output_of(connection, self._job_id, self._stream, follow=True):

@@ -10,7 +10,6 @@ script begins with, up to its first other line.
 
 from __future__ import annotations
 
-import os
 import shlex
 from pathlib import Path
 from typing import Any
@@ -85,19 +84,3 @@ def _lines(script: Path) -> list[tuple[int, list[str]]]:
             except ValueError as e:
                 raise UsageError(f"{script}, line {number}: {e}") from e
     return found
-
-
-def runnable(program: tuple[str, ...], folder: Path) -> list[str]:
-    """The program as it can be started: `script.py` alone is run by python, `script.sh` by sh."""
-    first = program[0]
-    script = folder / first
-    if "/" in first or not script.is_file():
-        return list(program)
-    import shutil  # it imports three compressors
-
-    if shutil.which(first) is not None:
-        return list(program)
-    if os.access(script, os.X_OK):
-        return [f"./{first}", *program[1:]]
-    interpreter = {".py": "python", ".sh": "sh"}.get(script.suffix)
-    return list(program) if interpreter is None else [interpreter, *program]

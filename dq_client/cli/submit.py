@@ -15,6 +15,7 @@ from dq_client.base import environment
 from dq_client.base import messages as m
 from dq_client.base.connection import Connection, ask
 from dq_client.base.errors import UsageError
+from dq_client.base.home import Home
 from dq_client.base.states import ENDED
 from dq_client.base.values import (
     name_of,
@@ -32,12 +33,14 @@ from dq_client.base.values import (
     parse_time,
     parse_workers,
 )
+from dq_client.cli import program as programs
 from dq_client.cli.arrays import parse_array
 from dq_client.cli.requests import json_option, server
-from dq_client.cli.script_options import runnable, with_script_options
+from dq_client.cli.script_options import with_script_options
 from dq_client.show.output import note, print_json, say
 
 SESSION_WITHIN_S = 20.0  # then the submitter is told that the program has opened none
+STALL_LOOK_S = 5.0
 INF = float("inf")
 
 
@@ -183,6 +186,11 @@ INF = float("inf")
     "--exec", "executed", is_flag=True, help="Execute Python for each rank; fork no starter."
 )
 @click.option(
+    "--with-dq",
+    is_flag=True,
+    help="Run a Python program with the Python of this dq, which has DQ and mpi4py.",
+)
+@click.option(
     "--mpmd", is_flag=True,
     help="Several programs, as with mpirun: dq submit --mpmd -- -n 2 PROG A : -n 1 OTHER B.",
 )  # fmt: skip
@@ -231,10 +239,16 @@ def message_of(words: Sequence[str]) -> tuple[m.Submit, str]:
 
 
 def submission(program: tuple[str, ...], o: dict[str, Any]) -> m.Submit:
-    """The message for these options; a note says what of the environment it cannot hold."""
+    """The message for these options. Notes say what of the environment it cannot hold, and what of
+    the program may be missing.
+
+    Raises:
+        Refused: the program cannot run.
+    """
     body, left_out = _submission(program, o)
-    if left_out:
-        note(left_out)
+    for text in (left_out, programs.check(body, Home.default())):
+        if text:
+            note(text)
     return body
 
 
@@ -244,7 +258,7 @@ def _submission(program: tuple[str, ...], o: dict[str, Any]) -> tuple[m.Submit, 
     if parts:
         _make_rigid(o, parts)
     folder = parse_folder(o["chdir"]) if o["chdir"] is not None else Path.cwd()
-    argv = list(program) if parts else runnable(program, folder)
+    argv = list(program) if parts else programs.runnable(program, folder, with_dq=o["with_dq"])
     inherited, left_out = environment.inherited(os.environ, clean=o["clean_env"])
     env = parse_env(o["env"])
     environment.check_size(inherited | env)
@@ -350,7 +364,11 @@ def wait_for(connection: Connection, job_id: int, *, sized: bool = False) -> int
     from dq_client.cli.logs import more_about  # only with --wait
     from dq_client.show.job_output import last_errors  # only with --wait
 
-    view = until_ended(connection, job_id, sized=sized)
+    try:
+        view = until_ended(connection, job_id, sized=sized)
+    except KeyboardInterrupt:
+        note(f"job {job_id} goes on; dq logs -f {job_id} follows it, dq kill {job_id} ends it")
+        raise
     note(f"job {job_id} {view['state']}: {view['reason']}")
     if view["state"] == "failed" and "jobs" not in view:
         errors = last_errors(connection, job_id)
@@ -368,9 +386,11 @@ def until_ended(connection: Connection, job_id: int, *, sized: bool) -> dict[str
     from dq_client.show.feed.one_job import looks  # only where somebody waits
 
     due_s: float | None = None if sized else INF
+    stalls = _Stalls()
     for view in looks(connection, job_id):
         if view["state"] in ENDED:
             break
+        stalls.look(connection)
         if due_s is None and view["state"] == "running":
             due_s = time.monotonic() + SESSION_WITHIN_S
         if due_s is not None and time.monotonic() >= due_s:
@@ -379,3 +399,23 @@ def until_ended(connection: Connection, job_id: int, *, sized: bool) -> dict[str
                 if reason["code"] == "no_session":
                     note(f"job {job_id}: {reason['text']}")
     return view
+
+
+class _Stalls:
+    """Notes for who waits when the server stops saving (a full disk), and when it goes on."""
+
+    def __init__(self) -> None:
+        self._next_s = 0.0
+        self._text = ""
+
+    def look(self, connection: Connection) -> None:
+        """Ask the server, at most every few seconds."""
+        if time.monotonic() < self._next_s:
+            return
+        self._next_s = time.monotonic() + STALL_LOOK_S
+        text = ask(connection, m.StatusQuery()).get("stalled") or ""
+        if text and not self._text:
+            note(f"the server waits, and so does the job: {text}")
+        elif self._text and not text:
+            note("the server goes on")
+        self._text = text

@@ -10,8 +10,8 @@ import click
 
 from dq_client.base.errors import UsageError
 from dq_client.base.values import parse_sizes, script_of
+from dq_client.cli.program import runnable
 from dq_client.cli.requests import json_option
-from dq_client.cli.script_options import runnable
 from dq_client.show.output import note, print_json, say
 from dq_client.verify.outcome import Outcome, failure, outcome
 from dq_client.verify.runs import Run, Runs

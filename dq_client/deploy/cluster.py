@@ -37,7 +37,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from dq_client.base.errors import UsageError
+from dq_client.base.errors import UsageError, known_words
 from dq_client.base.hardware import parse_bytes
 from dq_client.base.messages import (
     GPUS_MAX,
@@ -47,7 +47,7 @@ from dq_client.base.messages import (
     NodeInfo,
 )
 from dq_client.base.network import Network
-from dq_client.base.text_files import toml_of
+from dq_client.base.text_files import tables_as, toml_of
 from dq_client.deploy.slurm_settings import SlurmTable
 
 ENGINES = ("local", "emulated", "hosts", "slurm")
@@ -178,18 +178,16 @@ def read_cluster(path: Path) -> Cluster:
     """Read a cluster file; UsageError names the file and what is wrong with it."""
     if not path.exists():
         raise UsageError(f"{path}: no such cluster file")
-    data = toml_of(path)
+    file = tables_as(toml_of(path), ClusterFile, str(path))
     try:
-        return replace(_cluster(msgspec.convert(data, ClusterFile)), where=str(path))
-    except msgspec.ValidationError as e:
-        raise UsageError(f"{path}: {e}") from e
+        return replace(_cluster(file), where=str(path))
     except UsageError as e:
         raise UsageError(f"{path}: {e}") from e
 
 
 def _cluster(file: ClusterFile) -> Cluster:
     if file.engine not in ENGINES:
-        raise UsageError(f"unknown engine {file.engine!r}; known: {', '.join(ENGINES)}")
+        raise UsageError(f"unknown engine {file.engine!r}; {known_words(file.engine, ENGINES)}")
     if file.link is not None:
         _check_link(file.link, file.engine)
     if file.engine == "slurm":

@@ -225,7 +225,6 @@ class Standalone:
 
 
 def main() -> int:
-    """See the module's docstring."""
     parser = argparse.ArgumentParser(prog="python -m dq_client.ranks", description=__doc__)
     parser.add_argument("-n", type=int, default=1, help="ranks")
     parser.add_argument("--hosts", default="localhost", help="names; ranks are dealt in blocks")

@@ -126,14 +126,3 @@ def _cell(value: object) -> str:
 def clock(time_s: float | None) -> str:
     """The time of day, in local time."""
     return "-" if time_s is None else time.strftime("%H:%M:%S", time.localtime(time_s))
-
-
-def duration(seconds: float | None) -> str:
-    """A duration for people: 4.2 s, 3:05, 1:02:03."""
-    if seconds is None:
-        return "-"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

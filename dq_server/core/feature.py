@@ -68,8 +68,6 @@ class What(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """See What."""
-
     what: What
     node: str = ""
     reason: Reason | None = None
@@ -240,27 +238,21 @@ class Features:
     # --- answers ------------------------------------------------------------------------------
 
     def places(self, state: State) -> list[PlaceOf]:
-        """See Answers."""
         return [p for f in self[Feature.line] if (p := f.line(state)) is not None]
 
     def promises(self, state: State) -> list[Promises]:
-        """See Answers."""
         return [p for f in self[Feature.promises] if (p := f.promises(state)) is not None]
 
     def limits(self, state: State, job: Job, *, asked: bool) -> Iterable[Bound]:
-        """See Answers."""
         return [b for f in self[Feature.limit] if (b := f.limit(state, job, asked=asked))]
 
     def held_back(self, state: State, job: Job) -> bool:
-        """See Answers."""
         found = (f.holds_back(state, job) for f in self[Feature.holds_back])
         return any(hold is not None and hold.then is None for hold in found)
 
     def view(self, state: State, job: Job) -> Mapping[str, Any]:
-        """See Answers."""
         return {k: value for f in self[Feature.view] for k, value in f.view(state, job).items()}
 
     def check(self, state: State) -> None:
-        """See Answers."""
         for feature in self[Feature.check]:
             feature.check(state)

@@ -33,7 +33,6 @@ class MeetingOptions(Options):
     most: int = 1000
 
     def validate(self) -> None:
-        """See Options."""
         if self.most < 1:
             raise ConfigError(f"[scheduler.meetings] most = {self.most}: at least 1 rank")
 

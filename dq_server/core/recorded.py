@@ -59,7 +59,6 @@ class Following(Scheduler):
         super().__init__(config, state)
 
     def configure(self, config: SchedulerConfig) -> None:
-        """As of every scheduler."""
         super().configure(config)
         made = self.policies
         self.policies = Policies(
@@ -67,7 +66,6 @@ class Following(Scheduler):
         )
 
     def turn(self, now: float) -> Turn:
-        """As of every scheduler."""
         made = super().turn(now)
         turn = _Followed(made.state, made.config, made.policies, made.features, made.now)
         turn.recorded, turn.decided = self.recorded, True
@@ -134,7 +132,6 @@ class _Starts(StartPolicy):
         config: SchedulerConfig,  # noqa: ARG002
         now: float,  # noqa: ARG002
     ) -> list[Start]:
-        """See the base class."""
         idle = set(state.processors.idle)
         return [
             Start(state.queue[a.job], a.configuration, a.reason, a.processors)
@@ -157,14 +154,12 @@ class _Resizes(ResizePolicy):
         config: SchedulerConfig,  # noqa: ARG002
         now: float,  # noqa: ARG002
     ) -> Verdict:
-        """See the base class."""
         for a in self._source.recorded:
             if isinstance(a, AnswerRemap) and a.job == job.id:
                 return _verdict(state, job, a)
         return Verdict(None, because("as_recorded"))
 
     def calls(self, state: State, config: SchedulerConfig, now: float) -> Iterable[Job]:  # noqa: ARG002
-        """See the base class."""
         called = [a.job for a in self._source.recorded if isinstance(a, CallRemap)]
         return [state.jobs[job] for job in called if job in state.active]
 
@@ -196,7 +191,6 @@ class _Grants(GrantPolicy):
         config: SchedulerConfig,  # noqa: ARG002
         now: float,  # noqa: ARG002
     ) -> Grant:
-        """See the base class."""
         for a in self._source.recorded:
             if isinstance(a, AnswerRequest) and a.job == job.id and a.answer.more == more:
                 return Grant(a.answer.what is Outcome.GRANTED, a.answer.reason)

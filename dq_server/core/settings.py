@@ -21,7 +21,7 @@ from typing import Any, get_type_hints
 import dq_server.core.features
 import dq_server.core.model.environment  # noqa: F401 - so does what jobs inherit
 from dq_server.core.model.config import SchedulerConfig
-from dq_server.core.model.errors import ConfigError
+from dq_server.core.model.errors import ConfigError, known_words
 from dq_server.core.model.options import SHORT, TABLES, Options
 from dq_server.core.model.plain import decoded, plain
 from dq_server.core.policies import registry
@@ -60,15 +60,14 @@ def from_settings(
             table, setting = SHORT[name]
             tables.setdefault(table, {})[setting] = value
         else:
-            raise ConfigError(f"unknown setting {name!r} in [scheduler]; known: {_known()}")
+            known = sorted({*FIELDS, "policy", *SHORT, *(TABLES.keys() - {*TABLE_OF_ITS_OWN})})
+            raise ConfigError(
+                f"unknown setting {name!r} in [scheduler]; {known_words(name, known)}"
+            )
     for name, value in values.items():
         values[name] = _checked(name, value)
     options = {name: _differing(name, given) for name, given in tables.items()}
     return replace(base, **values, options={name: t for name, t in options.items() if t})
-
-
-def _known() -> str:
-    return ", ".join(sorted({*FIELDS, "policy", *SHORT}))
 
 
 def _checked(name: str, value: Any) -> Any:
@@ -82,12 +81,14 @@ def _differing(table: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Checked values of a table that are not the defaults, as plain data."""
     kind = TABLES.get(table)
     if kind is None:
-        raise ConfigError(f"unknown table [scheduler.{table}]; known: {', '.join(sorted(TABLES))}")
+        raise ConfigError(
+            f"unknown table [scheduler.{table}]; {known_words(table, sorted(TABLES))}"
+        )
     known = [f.name for f in fields(kind)]  # type: ignore[arg-type]  # all are dataclasses
     for name in given:
         if name not in known:
             raise ConfigError(
-                f"unknown setting {name!r} in {where(table)}; known: {', '.join(known)}"
+                f"unknown setting {name!r} in {where(table)}; {known_words(name, known)}"
             )
     try:
         made = decoded(given, kind)
@@ -109,8 +110,8 @@ def from_tables(data: Mapping[str, Any], **usual: Any) -> SchedulerConfig:
         if table not in ("scheduler", *TABLE_OF_ITS_OWN):
             # [launch] is taken out before: it is not the scheduler's (live/configuration.py).
             names = sorted(("launch", "scheduler", *TABLE_OF_ITS_OWN))
-            known = ", ".join(f"[{name}]" for name in names)
-            raise ConfigError(f"unknown table [{table}]; known: {known}")
+            known = known_words(f"[{table}]", (f"[{name}]" for name in names))
+            raise ConfigError(f"unknown table [{table}]; {known}")
     given = data.get("scheduler", {})
     if not isinstance(given, Mapping):
         raise ConfigError("scheduler is a table: [scheduler]")

@@ -47,8 +47,6 @@ _O = TypeVar("_O", bound=Options)
 
 @dataclass(slots=True)
 class Turn:
-    """See the module's docstring."""
-
     state: State
     config: SchedulerConfig
     policies: Policies

@@ -19,7 +19,7 @@ from typing import Any
 from dq_client.base.errors import UsageError
 from dq_client.base.text_files import toml_of
 from dq_server.core.model.config import SchedulerConfig
-from dq_server.core.model.errors import ConfigError
+from dq_server.core.model.errors import ConfigError, known_words
 from dq_server.core.model.launching import Launching
 from dq_server.core.settings import REPLACED, from_tables
 
@@ -115,8 +115,8 @@ def _launch(given: Any, where: str) -> dict[str, str]:
         raise UsageError(f"{where}: launch is a table: [launch]")
     for name in given:
         if name not in LAUNCH:
-            known = ", ".join(LAUNCH)
-            raise UsageError(f"{where}: unknown setting {name!r} in [launch]; known: {known}")
+            known = known_words(name, LAUNCH)
+            raise UsageError(f"{where}: unknown setting {name!r} in [launch]; {known}")
     return {
         name: _word(name, given.get(name, words[0]), f"{where}: [launch] {name}")
         for name, words in LAUNCH.items()

@@ -15,7 +15,7 @@ from dq_client.base.keys import KeyPair
 from dq_server.core.features.protection import Copies
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import RequestAnswer
-from dq_server.core.model.errors import InfeasibleRequest, InvalidSpec
+from dq_server.core.model.errors import InfeasibleRequest, InvalidSpec, known_words
 from dq_server.core.model.jobs import Answer, Job, JobKind, JobSpec
 from dq_server.core.model.launching import Launching
 from dq_server.core.model.needs import Needs
@@ -52,8 +52,8 @@ def submission(
     try:
         kind = JobKind(message.kind)
     except ValueError:
-        known = ", ".join(JobKind)
-        raise InvalidSpec(f"unknown kind {message.kind!r}; known: {known}") from None
+        known = known_words(message.kind, JobKind)
+        raise InvalidSpec(f"unknown kind {message.kind!r}; {known}") from None
     _refuse_unrunnable(message)
     profile = tuple(message.profile)
     if profile:

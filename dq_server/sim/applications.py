@@ -57,7 +57,6 @@ class Rigid:
         self._end = 0
 
     def start(self, sim: Simulation, action: StartJob, now: float) -> None:
-        """See Application."""
         self._end = sim.at(now + self.run_s, JobEnded(action.job, action.instance, 0), ENDS)
 
     def answer(self, sim: Simulation, action: AnswerRemap, now: float) -> None:
@@ -67,7 +66,6 @@ class Rigid:
         """It has no remap points: nothing happens."""
 
     def kill(self, sim: Simulation, action: KillJob, now: float) -> None:
-        """See Application."""
         sim.cancel(self._end)
         sim.at(now, JobEnded(action.job, action.instance, KILLED), ENDS)
 
@@ -100,7 +98,6 @@ class Iterating:
         self._end = self._next = self._commit = 0  # the events under way; 0: none
 
     def start(self, sim: Simulation, action: StartJob, now: float) -> None:
-        """See Application."""
         self._at, self._done = action.configuration, 0
         self._go_on(sim, action.job, action.instance, now)
 
@@ -128,7 +125,6 @@ class Iterating:
         self._report_at(sim, job, instance, at_s)
 
     def answer(self, sim: Simulation, action: AnswerRemap, now: float) -> None:
-        """See Application."""
         answer = action.answer
         self._arrive(now)
         if answer.what == "continue":
@@ -222,12 +218,10 @@ class Iterating:
         return 0
 
     def call(self, sim: Simulation, action: CallRemap, now: float) -> None:
-        """See Application."""
         if not self._next:
             self._report(sim, action.job, action.instance, max(now, self._since_s))
 
     def kill(self, sim: Simulation, action: KillJob, now: float) -> None:
-        """See Application."""
         for under_way in (self._end, self._next, self._commit):
             sim.cancel(under_way)
         sim.at(now, JobEnded(action.job, action.instance, KILLED), ENDS)

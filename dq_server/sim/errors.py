@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+
+from dq_server.core.model.errors import known_words
 
 
 class WorkloadError(Exception):
@@ -12,8 +13,4 @@ class WorkloadError(Exception):
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """Say that there is no such key or name, with the one that may be meant, else all of them."""
-    names = list(known)
-    close = get_close_matches(name, names, 1)
-    return f"unknown {what} {name!r}: " + (
-        f"did you mean {close[0]!r}?" if close else f"known are {', '.join(names)}"
-    )
+    return f"unknown {what} {name!r}; {known_words(name, known)}"

@@ -51,7 +51,6 @@ class Evolving:
         self._start_s = 0.0
 
     def start(self, sim: Simulation, action: StartJob, now: float) -> None:
-        """See Application."""
         self._start_s, self._size = now, len(action.processors)
         self._end = sim.at(now + self.static_s, JobEnded(action.job, action.instance, 0), ENDS)
         self._ask(sim, action.job, action.instance, now)
@@ -80,7 +79,6 @@ class Evolving:
             self._ask(sim, job, instance, now)
 
     def answer(self, sim: Simulation, action: AnswerRemap, now: float) -> None:
-        """See Application."""
         answer = action.answer
         before, self._size = self._size, answer.configuration.size
         sim.resized(action.job, now, self._size, before)
@@ -97,7 +95,6 @@ class Evolving:
         """It is resized when it asks for it: nothing happens."""
 
     def kill(self, sim: Simulation, action: KillJob, now: float) -> None:
-        """See Application."""
         sim.cancel(self._end)
         sim.cancel(self._next)
         sim.at(now, JobEnded(action.job, action.instance, KILLED), ENDS)

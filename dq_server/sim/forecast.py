@@ -34,6 +34,7 @@ from dq_server.sim.workload import ListedJob, ListedWorkload, RigidWorkload
 
 OWN_LEAST = 5  # ended jobs of a user, before they speak for the user's next ones
 REMEMBERED = 200  # ended jobs of a user, and of all users, that are drawn from
+BLOCK = 5  # ended jobs that the jobs of a user are drawn from, in one draw
 KEPT = 3000  # ended jobs, of a log
 DAY_S, DAYS_BACK = 86_400.0, 14  # from which day back the later submissions of a draw are
 HORIZON_S = 2 * DAY_S  # for how long they come
@@ -92,22 +93,46 @@ class History:
             if from_s < job.submit_s < until_s:
                 yield job.submit_s - from_s, job
 
-    def draw(self, job: Present, random: np.random.Generator) -> float:
+
+@dataclass(slots=True)
+class RunTimes:
+    """The run times of one draw. The jobs of a user are long or short together: those of one draw
+    are from a few jobs of the user that ended one after the other (a block bootstrap: Künsch, "The
+    jackknife and the bootstrap for general stationary observations", Annals of Statistics 17
+    (1989), 1217-1241).
+    """
+
+    history: History
+    random: np.random.Generator
+    _blocks: dict[str, list[float]] = field(default_factory=dict)
+
+    def of(self, job: Present) -> float:
         """Return a total run time, beyond what the job has run, from its user's or all jobs."""
-        planned_s, ran_s = job.spec.planned_s, job.ran_s or 0.0
+        history, planned_s, ran_s = self.history, job.spec.planned_s, job.ran_s or 0.0
         for user in (job.spec.user, ""):
-            ratios = self.ratios.get(user, [])[-REMEMBERED:]
+            ratios = history.ratios.get(user, [])[-REMEMBERED:]
             if planned_s and (len(ratios) >= OWN_LEAST or not user):
-                found = [ratio * planned_s for ratio in ratios if ratio * planned_s > ran_s]
-                if found:
-                    return float(random.choice(found))
+                for among in (self._block(user, ratios), ratios):
+                    found = [ratio * planned_s for ratio in among if ratio * planned_s > ran_s]
+                    if found:
+                        return float(self.random.choice(found))
         if not planned_s:
-            found = [run_s for run_s in self.run_s[-REMEMBERED:] if run_s > ran_s]
+            found = [run_s for run_s in history.run_s[-REMEMBERED:] if run_s > ran_s]
             if found:
-                return float(random.choice(found))
+                return float(self.random.choice(found))
         # Nothing like it has ended so late: it may end until its plan says, or take a while longer.
         left_s = max((planned_s or 0.0) - ran_s, 0.1 * ran_s, 1.0)
-        return ran_s + float(random.uniform(0.0, left_s))
+        return ran_s + float(self.random.uniform(0.0, left_s))
+
+    def _block(self, user: str, ratios: list[float]) -> list[float]:
+        """The same few for all jobs of a user."""
+        if not user:
+            return ratios
+        if user not in self._blocks:
+            first = int(self.random.integers(0, len(ratios)))
+            # Around the end, so that each is drawn as often.
+            self._blocks[user] = (ratios + ratios)[first : first + min(BLOCK, len(ratios))]
+        return self._blocks[user]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +171,8 @@ def forecast(
     random = np.random.default_rng(seed)
     starts: dict[int, list[float]] = {job.number: [] for job in present.waiting}
     for _ in range(draws):
-        jobs = [_drawn(job, present.history, random) for job in present.jobs]
+        run_times = RunTimes(present.history, random)
+        jobs = [_as_of_now(job, run_times.of(job)) for job in present.jobs]
         jobs += _later(present, random)
         drawn = ListedWorkload(present.name, jobs)
         reserved = present.reservations
@@ -162,11 +188,6 @@ def _middle(starts: list[float]) -> StartForecast:
     last = len(starts) - 1
     low, high = math.floor(0.1 * last), math.ceil(0.9 * last)
     return StartForecast(starts[low], starts[last // 2], starts[high])
-
-
-def _drawn(job: Present, history: History, random: np.random.Generator) -> ListedJob:
-    """The job as of now, with a drawn run time."""
-    return _as_of_now(job, history.draw(job, random))
 
 
 def _as_of_now(job: Present, run_s: float) -> ListedJob:

@@ -115,44 +115,35 @@ class MalleableWorkload:
 
     @property
     def name(self) -> str:
-        """See Workload."""
         return self.rigid.name
 
     @property
     def submit_s(self) -> Sequence[float]:
-        """See Workload."""
         return self.rigid.submit_s
 
     @property
     def static_run_s(self) -> Sequence[float]:
-        """See Workload."""
         return self.rigid.static_run_s
 
     @property
     def notes(self) -> Mapping[str, int]:
-        """See Workload."""
         return self.rigid.notes
 
     @property
     def follows(self) -> Mapping[int, Follows]:
-        """See Workload."""
         return self.rigid.follows
 
     @property
     def enforce_estimates(self) -> bool:
-        """See RigidWorkload."""
         return self.rigid.enforce_estimates
 
     def __len__(self) -> int:
-        """See Workload."""
         return len(self.rigid)
 
     def number(self, k: int) -> int:
-        """See Workload."""
         return self.rigid.number(k)
 
     def size(self, k: int) -> int:
-        """See Workload."""
         return self.rigid.size(k)
 
     def malleable(self, k: int) -> bool:
@@ -187,7 +178,6 @@ class MalleableWorkload:
         return ModelledScalability(size, rho, *costs, speedup)
 
     def spec(self, k: int) -> JobSpec:
-        """See Workload."""
         if not self._chosen[k]:
             return self.rigid.spec(k)
         sizes = self._sizes(k, self._speedup(k))
@@ -198,7 +188,6 @@ class MalleableWorkload:
         return self.rigid.spec(k, JobKind.MALLEABLE, legal, self._model(k))
 
     def application(self, k: int) -> Application:
-        """See Workload."""
         if not self._chosen[k]:
             return self.rigid.application(k)
         true = self._model(k, self._how.rho_error)

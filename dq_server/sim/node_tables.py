@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from dq_server.core.model.errors import known_words
 from dq_server.core.model.events import NodeJoined
 from dq_server.core.model.needs import Needs
 
@@ -41,7 +42,8 @@ def nodes(tables: Any) -> list[NodeJoined]:
         raise ValueError("nodes are tables: [[node]]")
     for table in tables:
         if unknown := table.keys() - _NODE:
-            raise ValueError(f"unknown key {min(unknown)!r}; known: {', '.join(sorted(_NODE))}")
+            wrong = min(unknown)
+            raise ValueError(f"unknown key {wrong!r}; {known_words(wrong, sorted(_NODE))}")
         features = table.get("features", [])
         if not isinstance(features, list) or not all(isinstance(word, str) for word in features):
             raise ValueError(f"features = {features!r}: a list of names is needed")

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dq_server.core.model.actions import AskNodes, GiveNode, NodeEmptied
-from dq_server.core.model.errors import ConfigError
+from dq_server.core.model.errors import ConfigError, known_words
 from dq_server.core.model.events import Event, NodeJoined, NodeLeft, TicketEnded, TicketStarted
 from dq_server.core.model.plain import decoded
 from dq_server.core.model.pool import PoolOptions
@@ -93,7 +93,7 @@ def read_pool(text: str, table: Mapping[str, Any], nodes: int) -> SimPool:
     for part in filter(None, (part.strip() for part in text.split(","))):
         word, equals, value = (piece.strip() for piece in part.partition("="))
         if word not in WORDS:
-            raise WorkloadError(f"--pool: unknown word {word!r}; known: {', '.join(WORDS)}")
+            raise WorkloadError(f"--pool: unknown word {word!r}; {known_words(word, WORDS)}")
         name, read = WORDS[word]
         if name in given:
             raise WorkloadError(f"--pool: {word} is given twice")

@@ -42,7 +42,6 @@ class Profiled:
         self._end = self._next = self._commit = 0  # the events under way; 0: none
 
     def start(self, sim: Simulation, action: StartJob, now: float) -> None:
-        """See Application."""
         self._start_s = self._since_s = now
         self._size = len(action.processors)
         self._expect_end(sim, action.job, action.instance)
@@ -70,7 +69,6 @@ class Profiled:
             self._end = sim.at(self._since_s + left_s, JobEnded(job, instance, 0), ENDS)
 
     def call(self, sim: Simulation, action: CallRemap, now: float) -> None:
-        """See Application."""
         if self._next:
             return
         at_s = now
@@ -82,7 +80,6 @@ class Profiled:
         self._next = sim.at(at_s, point, OTHERS)
 
     def answer(self, sim: Simulation, action: AnswerRemap, now: float) -> None:
-        """See Application."""
         answer, self._next = action.answer, 0
         if answer.what == "continue":
             return
@@ -96,7 +93,6 @@ class Profiled:
         self._expect_end(sim, action.job, action.instance)
 
     def kill(self, sim: Simulation, action: KillJob, now: float) -> None:
-        """See Application."""
         for under_way in (self._end, self._next, self._commit):
             sim.cancel(under_way)
         sim.at(now, JobEnded(action.job, action.instance, KILLED), ENDS)

@@ -96,7 +96,6 @@ class Records:
         return k
 
     def resized(self, job: int, time_s: float, size: int, before: int) -> None:
-        """See Resize."""
         self.resizes.setdefault(self._of_id[job], []).append(Resize(time_s, size, before))
 
     def finished(self, job: int, now: float, state: JobState, *, ran: bool) -> int:

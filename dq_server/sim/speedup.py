@@ -99,7 +99,6 @@ class ModelledScalability(Scalability):
     speedup: Speedup = float
 
     def ratio(self, size: int) -> float:
-        """See Scalability."""
         return self.speedup(self.preferred) / self.speedup(size)
 
 

@@ -39,7 +39,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dq_server.core.model.errors import InvalidSpec
+from dq_server.core.model.errors import InvalidSpec, known_words
 from dq_server.core.model.events import AdvanceReservation
 from dq_server.core.model.jobs import JobKind, JobSpec
 from dq_server.core.model.profile import EvolutionProfile
@@ -120,7 +120,7 @@ def _reservation(table: dict[str, Any]) -> AdvanceReservation:
     for key, value in table.items():
         wanted = kinds.get(key)
         if wanted is None:
-            raise ValueError(f"unknown key {key!r}; known: {', '.join(kinds)}")
+            raise ValueError(f"unknown key {key!r}; {known_words(key, kinds)}")
         if type(value) is not wanted and not (wanted is float and type(value) is int):
             raise ValueError(f"{key} = {value!r}: not of the right kind")
     missing = kinds.keys() - {"user"} - table.keys()
@@ -229,7 +229,7 @@ def _numbers(table: dict[str, Any], name: str) -> tuple[int, ...]:
 def _check_types(table: dict[str, Any]) -> None:
     for key, value in table.items():
         if key not in _KNOWN:
-            raise ValueError(f"unknown key {key!r}")
+            raise ValueError(f"unknown key {key!r}; {known_words(key, sorted(_KNOWN))}")
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if key in _NUMBERS and not (number and 0 <= value < float("inf")):
             raise ValueError(f"{key} = {value!r}: a number from 0 is needed")

@@ -30,7 +30,6 @@ class Crew:
         self._since_s = 0.0
 
     def start(self, sim: Simulation, action: StartJob, now: float) -> None:
-        """See Application."""
         self._left_s, self._since_s, self._size = self.work_s, now, len(action.processors)
         self._expect(sim, action.job, action.instance)
 
@@ -56,7 +55,6 @@ class Crew:
         """See `answer`."""
 
     def kill(self, sim: Simulation, action: KillJob, now: float) -> None:
-        """See Application."""
         sim.cancel(self._end)
         if self._size:  # else it is over at once
             sim.at(now, JobEnded(action.job, action.instance, KILLED), ENDS)

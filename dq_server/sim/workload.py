@@ -145,23 +145,18 @@ class ListedWorkload:
         return found
 
     def __len__(self) -> int:
-        """See Workload."""
         return len(self.jobs)
 
     def number(self, k: int) -> int:
-        """See Workload."""
         return self.jobs[k].number
 
     def size(self, k: int) -> int:
-        """See Workload."""
         return self.jobs[k].spec.needed
 
     def spec(self, k: int) -> JobSpec:
-        """See Workload."""
         return self.jobs[k].spec
 
     def application(self, k: int) -> Application:
-        """See Workload."""
         return self.jobs[k].make()
 
 
@@ -245,15 +240,12 @@ class RigidWorkload:
         )
 
     def __len__(self) -> int:
-        """See Workload."""
         return len(self.submit_s)
 
     def number(self, k: int) -> int:
-        """See Workload."""
         return self.numbers[k]
 
     def size(self, k: int) -> int:
-        """See Workload."""
         return self.processors[k]
 
     def spec(
@@ -279,7 +271,6 @@ class RigidWorkload:
         )
 
     def application(self, k: int) -> Application:
-        """See Workload."""
         return Rigid(self.run_s[k])
 
 

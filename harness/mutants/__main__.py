@@ -153,8 +153,9 @@ def _tried(
     for number, mutant in enumerate(mutants):
         while len(running) == jobs:
             yield from _ended(running)
-        log, copied = folder / f"{number}.log", group.copied
-        running.append(Trial(mutant, group.arguments(), log, cpu_limit_s, copied=copied))
+        files = [str(path.relative_to(ROOT)) for path in group.paths()]
+        log, tests = folder / f"{number}.log", group.arguments()
+        running.append(Trial(mutant, files, tests, log, cpu_limit_s, copied=group.copied))
     while running:
         yield from _ended(running)
 

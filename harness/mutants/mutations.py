@@ -39,6 +39,12 @@ class Mutant:
         )
         return "\n".join(lines)
 
+    @property
+    def line(self) -> int:
+        """The first line that differs, from 1."""
+        lines = zip(self.source.splitlines(), self.mutated.splitlines(), strict=False)
+        return next(number for number, (a, b) in enumerate(lines, 1) if a != b)
+
     def change(self) -> tuple[str, str]:
         """The lines removed and those put in their place: what a survivor is known by."""
         lines = [line for line in self.diff().splitlines()[2:] if not line.startswith("@@")]

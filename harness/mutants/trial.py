@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib.abc
 import importlib.machinery
+import inspect
 import json
 import os
 import re
@@ -19,12 +20,13 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, FrameType, ModuleType
 
 import pytest
 
@@ -37,6 +39,7 @@ SURVIVED, KILLED = (int(pytest.ExitCode.OK),), (
     int(pytest.ExitCode.INTERRUPTED),  # a module that cannot be imported
     int(pytest.ExitCode.USAGE_ERROR),  # nor can a conftest; the right code has run with these words
 )  # fmt: skip
+FIRST_TESTS = 10
 # More processor time than a test needs with the right code, whatever the machine is doing.
 CIRCLES_S = 20.0
 # Waiting for a server that does not answer costs no processor time.
@@ -88,51 +91,113 @@ class MutatedFinder(importlib.abc.MetaPathFinder):
         return spec
 
 
-class QuickestFirst:
-    """A plugin of pytest: runs first what most probably notices the mutant, and the quickest of it.
+class Record:
+    """A plugin for the right code: how long each test takes, and which functions it calls.
 
-    Most mutants die in a test of a millisecond, in a file of tests that names the mutated module;
-    the property tests before it take seconds, and all quick tests together some twenty.
+    Functions of the files that will be mutated only, as first and last line. What runs while tests
+    are imported, and in programs that they start, belongs to no test.
     """
 
-    def __init__(self, memory: Path, mutant: Mutant | None) -> None:
+    def __init__(self, memory: Path, files: Sequence[str]) -> None:
         self.memory = memory
         self.took_s: dict[str, float] = {}
-        self._before: dict[str, float] = {}
-        self._name = "" if mutant is None else mutant.module.rpartition(".")[2]
-        self._names_it: dict[Path, bool] = {}
+        self._calls: dict[str, set[tuple[str, int, int]]] = {}
+        self._places: dict[CodeType, tuple[str, int, int] | None] = {}
+        self._files = {str(Path.cwd() / file): file for file in files}
+        self._seen = self._calls.setdefault("", set())
 
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """By what they took with the right code, if that is known; who names the module first."""
-        if self.memory.exists():
-            self._before = json.loads(self.memory.read_text())
-            items.sort(key=self._turn)
+    def start(self) -> None:
+        """Record from now on, in all threads."""
+        threading.settrace(self._called)
+        sys.settrace(self._called)
 
-    def _turn(self, item: pytest.Item) -> tuple[bool, float]:
-        return not self._names(item.path), self._before.get(item.nodeid, 0.0)
+    def _called(self, frame: FrameType, _event: str, _arg: object) -> None:
+        code = frame.f_code
+        try:
+            place = self._places[code]
+        except KeyError:
+            place = None
+            file = self._files.get(code.co_filename)
+            if file is not None and code.co_flags & inspect.CO_OPTIMIZED:  # no module, no class
+                last = max(end for _, end, _, _ in code.co_positions() if end is not None)
+                place = file, code.co_firstlineno, last
+            self._places[code] = place
+        if place is not None:
+            self._seen.add(place)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """A test that takes far longer than with the right code goes in circles."""
-        if self.memory.exists():
-            used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
-            _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-            limit = used + CIRCLES_S + 10 * self._before.get(nodeid, 0.0)
-            resource.setrlimit(resource.RLIMIT_CPU, (min(int(limit), hard), hard))
-
-    def _names(self, tests: Path) -> bool:
-        if tests not in self._names_it:
-            words = tests.stem + "\n" + tests.read_text()
-            self._names_it[tests] = re.search(rf"(\b|_){self._name}(\b|_)", words) is not None
-        return self._names_it[tests]
+        """Its fixtures count as its own."""
+        self._seen = self._calls.setdefault(nodeid, set())
+        sys.settrace(self._called)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """With its fixtures."""
         self.took_s[report.nodeid] = self.took_s.get(report.nodeid, 0.0) + report.duration
 
     def pytest_sessionfinish(self) -> None:
-        """The first to finish is the right code, before any mutant starts."""
-        if not self.memory.exists():
-            self.memory.write_text(json.dumps(self.took_s))
+        """Before any mutant starts."""
+        sys.settrace(None)
+        calls = {name: sorted(found) for name, found in self._calls.items()}
+        self.memory.write_text(json.dumps({"took_s": self.took_s, "calls": calls}))
+
+
+class Choice:
+    """The tests to run against a mutant, in two rounds: those that most probably notice it first.
+
+    Only tests that call the changed function can notice it. The first round are those of them that
+    are in a file which names the module, or are the quickest: most mutants die there within a
+    second, and pytest imports few files for it.
+    """
+
+    def __init__(self, memory: Path, mutant: Mutant, *, copied: bool) -> None:
+        recorded = json.loads(memory.read_text())
+        self.took_s: dict[str, float] = recorded["took_s"]
+        line = mutant.line
+
+        def calls(test: str) -> bool:
+            places = recorded["calls"].get(test, ())
+            return any(f == mutant.path and a <= line <= b for f, a, b in places)
+
+        ordered = sorted(self.took_s, key=self.took_s.__getitem__)
+        calling = [test for test in ordered if calls(test)]
+        named = {file for file in map(_file_of, ordered) if _names(file, mutant)}
+        first = [test for test in calling if _file_of(test) in named] or calling[:FIRST_TESTS]
+        # Imports, and programs that tests start, are not recorded.
+        last = ordered if copied or not calling or calls("") else calling
+        done = set(first)
+        self.rounds = [first, [test for test in last if test not in done]]
+
+
+def _file_of(test: str) -> str:
+    return test.partition("::")[0]
+
+
+def _names(file: str, mutant: Mutant) -> bool:
+    """Whether a file of tests speaks of the mutated module."""
+    name = mutant.module.rpartition(".")[2]
+    words = Path(file).stem + "\n" + (ROOT / file).read_text()
+    return re.search(rf"(\b|_){name}(\b|_)", words) is not None
+
+
+class Round:
+    """A plugin that runs these tests only, quickest first, and ends one that goes in circles."""
+
+    def __init__(self, tests: Sequence[str], took_s: dict[str, float]) -> None:
+        self._turn = {test: number for number, test in enumerate(tests)}
+        self._took_s = took_s
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Tests whose names the mutant has changed run, too."""
+        known = self._took_s
+        items[:] = [i for i in items if i.nodeid in self._turn or i.nodeid not in known]
+        items.sort(key=lambda item: self._turn.get(item.nodeid, 0))
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Limit its processor time."""
+        used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
+        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+        limit = used + CIRCLES_S + 10 * self._took_s.get(nodeid, 0.0)
+        resource.setrlimit(resource.RLIMIT_CPU, (min(int(limit), hard), hard))
 
 
 def preload() -> None:
@@ -149,6 +214,7 @@ class Trial:
     def __init__(
         self,
         mutant: Mutant | None,
+        files: Sequence[str],
         tests: Sequence[str],
         log: Path,
         cpu_limit_s: float = 3600.0,
@@ -160,7 +226,7 @@ class Trial:
         if self.pid == 0:
             code = 70  # neither a failed test nor success
             try:
-                code = _run(mutant, tests, log, cpu_limit_s, copied=copied)
+                code = _run(mutant, files, tests, log, cpu_limit_s, copied=copied)
             finally:
                 os._exit(code)
 
@@ -207,7 +273,13 @@ def _enter_copy(mutant: Mutant | None, copy: Path) -> None:
 
 
 def _run(
-    mutant: Mutant | None, tests: Sequence[str], log: Path, cpu_limit_s: float, *, copied: bool
+    mutant: Mutant | None,
+    files: Sequence[str],
+    tests: Sequence[str],
+    log: Path,
+    cpu_limit_s: float,
+    *,
+    copied: bool,
 ) -> int:
     os.setsid()
     if copied:
@@ -218,14 +290,27 @@ def _run(
     limit = int(cpu_limit_s) + 1
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
     os.environ.update(HYPOTHESIS_PROFILE="mutants", DQ_SEEDS="25")
-    if mutant is not None and not copied:
-        sys.meta_path.insert(0, MutatedFinder(mutant))
-    # Without those that look at the whole machine: other trials are on it.
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-o", "timeout=0", "--tb=line", "-rfE"]
-    options += ["-m", "not alone"]
-    quickest = QuickestFirst(log.with_name("took.json"), mutant)
-    code = pytest.main([*options, *tests], plugins=[quickest])
+    memory = log.with_name("right.json")
+    code = int(pytest.ExitCode.OK)
+    if mutant is None:
+        record = Record(memory, files)
+        record.start()
+        code = _pytest(tests, record)
+    else:
+        if not copied:
+            sys.meta_path.insert(0, MutatedFinder(mutant))
+        choice = Choice(memory, mutant, copied=copied)
+        for some in filter(None, choice.rounds):
+            code = _pytest(sorted(set(map(_file_of, some))), Round(some, choice.took_s))
+            if code not in SURVIVED:
+                break
     sys.stdout.flush()
     if copied:
         shutil.rmtree(log.with_suffix(""), ignore_errors=True)
-    return int(code)
+    return code
+
+
+def _pytest(tests: Sequence[str], plugin: object) -> int:
+    # Without those that look at the whole machine: other trials are on it.
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-o", "timeout=0", "--tb=line", "-rfE"]
+    return int(pytest.main([*options, "-m", "not alone", *tests], plugins=[plugin]))

@@ -193,9 +193,9 @@ class Program:
         self.left, self._turns, self._comm = True, None, None
         for pointer in self._pointers.values():
             _write_pointer(pointer, 0)
-        if self.rs.link is not None:
-            self.rs.link.close()
-            self.rs.link = None
+        if self.rs._session.link is not None:
+            self.rs._session.link.close()
+            self.rs._session.link = None
 
     def _end_loop(self) -> None:
         """The program has left its loop, by itself or not."""
@@ -353,7 +353,7 @@ class Program:
         finally:
             ctypes.CDLL(None).fflush(None)
             sys.stderr.flush()
-            rs.backend.abort(1)
+            rs._session.backend.abort(1)
 
     def _watch_finalize(self) -> None:
         """Close the session in a program that finalizes MPI and forgot to: MPI still works then."""

@@ -19,7 +19,7 @@ from resize_lib.redistribution import Arena, MovingArray
 from resize_lib.redistribution.types import Order
 
 if TYPE_CHECKING:
-    from resize_lib.jobsession import Session
+    from resize_lib.runtime import Runtime
 
 InitND: TypeAlias = Callable[..., Any]
 T = TypeVar("T")
@@ -73,7 +73,7 @@ class Cartesian:
 
     def __init__(
         self,
-        session: Session,
+        session: Runtime,
         name: str,
         desc: CartesianBlocks,
         dtype: DTypeLike,

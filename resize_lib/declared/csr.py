@@ -24,7 +24,7 @@ from resize_lib.descriptors import (
 )
 
 if TYPE_CHECKING:
-    from resize_lib.jobsession import Session
+    from resize_lib.runtime import Runtime
 
 RowBlocks: TypeAlias = Block1D | Weighted1D
 RowLayout: TypeAlias = Callable[[Sequence[Place]], RowBlocks]
@@ -63,7 +63,7 @@ class CSR(Packed):
     """
 
     def __init__(
-        self, session: Session, name: str, shape: tuple[int, int], layout: RowLayout,
+        self, session: Runtime, name: str, shape: tuple[int, int], layout: RowLayout,
         dtype: DTypeLike,
     ) -> None:  # fmt: skip
         super().__init__(session, name, None)

@@ -26,7 +26,7 @@ from resize_lib.redistribution.types import Order
 from resize_lib.setup_calls import CALLS
 
 if TYPE_CHECKING:
-    from resize_lib.jobsession import Session
+    from resize_lib.runtime import Runtime
 
 Init1D: TypeAlias = Callable[[NDArray[np.int64]], Any]
 Init2D: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.int64]], Any]
@@ -43,7 +43,7 @@ class Matrix:
     Errors   DescriptorError at the declaration; a resize that fails leaves all parts as they were
     """
 
-    def __init__(self, session: Session, name: str, desc: BlockCyclic, dtype: DTypeLike) -> None:
+    def __init__(self, session: Runtime, name: str, desc: BlockCyclic, dtype: DTypeLike) -> None:
         self._session, self.name, self.desc = session, name, desc
         self.dtype: np.dtype[Any] = plain_dtype(name, dtype)
         self.order: Order = "F"
@@ -124,7 +124,7 @@ class Array:
 
     def __init__(
         self,
-        session: Session,
+        session: Runtime,
         name: str,
         layout: Layout,
         dtype: DTypeLike,

@@ -28,7 +28,7 @@ Slices: TypeAlias = tuple[slice, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class GhostSegment:
     """Stored indices of one coordinate, from `start` on, that `owner` owns, from `source` on."""
 
     start: int
@@ -53,13 +53,13 @@ class Box:
 
 def segments(
     bounds: Sequence[int], width: int, coord: int, *, periodic: bool
-) -> tuple[Segment, ...]:
+) -> tuple[GhostSegment, ...]:
     """The segments of `coord`, in the order of its stored indices; none where nothing is there."""
     n = bounds[-1]
     low, high = bounds[coord] - width, bounds[coord + 1] + width
     if periodic and n == 0:
         return ()
-    result: list[Segment] = []
+    result: list[GhostSegment] = []
     at = low
     while at < high:
         inside = at % n if periodic else min(max(at, 0), n - 1)
@@ -71,12 +71,12 @@ def segments(
             end = bounds[owner + 1] if n and bounds[owner + 1] < n else n + width
         own_low = (at - inside if periodic else 0) + bounds[owner] - width
         length = min(end, high) - at
-        result.append(Segment(at - low, length, owner, at - own_low))
+        result.append(GhostSegment(at - low, length, owner, at - own_low))
         at += length
     return tuple(result)
 
 
-def _is_own(segment: Segment, coord: int) -> bool:
+def _is_own(segment: GhostSegment, coord: int) -> bool:
     return segment.owner == coord and segment.source == segment.start
 
 
@@ -131,7 +131,7 @@ class GhostPlan:
         return {peer: tuple(found) for peer, found in result.items()}
 
 
-def _box(choice: Sequence[Segment]) -> Box:
+def _box(choice: Sequence[GhostSegment]) -> Box:
     return Box(
         tuple(slice(s.start, s.start + s.length) for s in choice),
         tuple(slice(s.source, s.source + s.length) for s in choice),

@@ -18,7 +18,7 @@ from resize_lib.redistribution.agreement import agree
 from resize_lib.redistribution.types import CustomDataError
 
 if TYPE_CHECKING:
-    from resize_lib.jobsession import Session
+    from resize_lib.runtime import Runtime
 
 Owner: TypeAlias = Callable[[NDArray[Any], int], Any]
 
@@ -41,7 +41,7 @@ class Items(Packed):
     """
 
     def __init__(
-        self, session: Session, name: str, dtype: DTypeLike, owner: Owner, key: str | None
+        self, session: Runtime, name: str, dtype: DTypeLike, owner: Owner, key: str | None
     ) -> None:
         self.dtype: np.dtype[Any] = plain_dtype(name, dtype)
         if key is not None and key not in (self.dtype.names or ()):
@@ -172,7 +172,7 @@ class Items(Packed):
 
 
 def _exchanged(
-    session: Session, pieces: Sequence[NDArray[Any]], dtype: np.dtype[Any]
+    session: Runtime, pieces: Sequence[NDArray[Any]], dtype: np.dtype[Any]
 ) -> list[NDArray[Any]]:
     """The pieces for this rank, by the rank they come from."""
     comm, grid = session.grid.ghost_comm, session.grid

@@ -15,7 +15,7 @@ from resize_lib.descriptors import Custom, DescriptorError, ProcessGrid
 from resize_lib.redistribution import MovingArray
 
 if TYPE_CHECKING:
-    from resize_lib.jobsession import Session
+    from resize_lib.runtime import Runtime
 
 Merge: TypeAlias = Callable[[Any, list[Any]], Any]
 Leave: TypeAlias = Literal["drop", "gather"] | Merge
@@ -49,7 +49,7 @@ class LocalState(Packed):
     """
 
     def __init__(
-        self, session: Session, name: str, value: Any, leave: Leave, join: Join | None
+        self, session: Runtime, name: str, value: Any, leave: Leave, join: Join | None
     ) -> None:
         if not (leave in ("drop", "gather") or callable(leave)):
             raise DescriptorError(

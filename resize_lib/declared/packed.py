@@ -15,7 +15,7 @@ from resize_lib.descriptors import Custom, ProcessGrid, Segmented
 from resize_lib.redistribution import MovingArray
 
 if TYPE_CHECKING:
-    from resize_lib.jobsession import Session
+    from resize_lib.runtime import Runtime
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ class Packed:
     `cutting` gives the functions for a move between given places.
     """
 
-    def __init__(self, session: Session, name: str, held: Any) -> None:
+    def __init__(self, session: Runtime, name: str, held: Any) -> None:
         self._session, self.name, self.held = session, name, held
 
     def cutting(self, move: Move) -> Custom | Segmented:
@@ -99,7 +99,7 @@ class Parcel(Packed):
              bytes for each new rank; in a resize that aborts it
     """
 
-    def __init__(self, session: Session, name: str, desc: Custom, value: Any) -> None:
+    def __init__(self, session: Runtime, name: str, desc: Custom, value: Any) -> None:
         super().__init__(session, name, value)
         self._custom = desc
 

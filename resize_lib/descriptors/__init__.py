@@ -30,20 +30,12 @@ from resize_lib.descriptors.whole import (
     Cut,
     Pack,
     Piece,
-    Replicated,
     Segmented,
     Unpack,
 )
 
 ArrayDescriptor: TypeAlias = (
-    BlockCyclic
-    | Block1D
-    | Cyclic1D
-    | Weighted1D
-    | CartesianBlocks
-    | Replicated
-    | Custom
-    | Segmented
+    BlockCyclic | Block1D | Cyclic1D | Weighted1D | CartesianBlocks | Custom | Segmented
 )
 
 __all__ = [
@@ -63,7 +55,6 @@ __all__ = [
     "Pack",
     "Piece",
     "ProcessGrid",
-    "Replicated",
     "Segmented",
     "Unpack",
     "Weighted1D",

@@ -1,4 +1,4 @@
-"""What no axis cuts: arrays that every rank holds whole, and data that the application cuts."""
+"""What no axis cuts: data that functions cut."""
 
 from __future__ import annotations
 
@@ -9,23 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from resize_lib.descriptors.axes import ProcessGrid, extents_of
-
-
-@dataclass(frozen=True, slots=True)
-class Replicated:
-    """An array of global ``shape`` that every rank holds whole; joining ranks get a copy."""
-
-    shape: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", extents_of(self.shape))
-
-    def local_shape(self, grid: ProcessGrid, rank: int) -> tuple[int, ...]:
-        """The whole shape, on every rank."""
-        grid.coords(rank)
-        return self.shape
-
+from resize_lib.descriptors.axes import ProcessGrid
 
 Piece: TypeAlias = bytes | bytearray | memoryview
 Pack: TypeAlias = Callable[[Any, ProcessGrid, int, ProcessGrid], Sequence[Piece]]

@@ -304,32 +304,21 @@ class ShapedComm(GridComm):
         nbytes = buffer_bytes(sendbuf) * self.size / levels
         self._collective(super().Igather(sendbuf, recvbuf, root), nbytes)
 
-    # Pickled values have no non-blocking form: meet first, asleep, then do it, which is quick.
 
-    def bcast(self, obj: Any, root: int = 0) -> Any:
-        """As mpi4py's, latency charged."""
-        self._collective(super().Ibarrier())
-        return super().bcast(obj, root)
+# Pickled values have no non-blocking form: meet first, asleep, then do it, which is quick.
+PICKLED = ("bcast", "allreduce", "reduce", "gather", "allgather")
 
-    def allreduce(self, sendobj: Any, op: Any = MPI.SUM) -> Any:
-        """As mpi4py's, latency charged."""
-        self._collective(super().Ibarrier())
-        return super().allreduce(sendobj, op)
 
-    def reduce(self, sendobj: Any, op: Any = MPI.SUM, root: int = 0) -> Any:
-        """As mpi4py's, latency charged."""
-        self._collective(super().Ibarrier())
-        return super().reduce(sendobj, op, root)
+def _latency_charged(name: str) -> Callable[..., Any]:
+    """A collective of pickled values as mpi4py's, latency charged."""
+    method = getattr(GridComm, name)
 
-    def gather(self, sendobj: Any, root: int = 0) -> Any:
-        """As mpi4py's, latency charged."""
-        self._collective(super().Ibarrier())
-        return super().gather(sendobj, root)
+    @wraps(method)
+    def call(self: ShapedComm, *arguments: Any, **options: Any) -> Any:
+        self._collective(MPI.Intracomm.Ibarrier(self))
+        return method(self, *arguments, **options)
 
-    def allgather(self, sendobj: Any) -> Any:
-        """As mpi4py's, latency charged."""
-        self._collective(super().Ibarrier())
-        return super().allgather(sendobj)
+    return call
 
 
 # What else waits for others, as MPI does it. Not among them: methods that note the line of the
@@ -356,5 +345,6 @@ def _excluded(name: str) -> Callable[..., Any]:
     return call
 
 
-for _name in UNTIMED:
-    setattr(ShapedComm, _name, _excluded(_name))
+for _names, _made in ((PICKLED, _latency_charged), (UNTIMED, _excluded)):
+    for _name in _names:
+        setattr(ShapedComm, _name, _made(_name))

@@ -8,6 +8,7 @@ from resize_lib.processes.interface import (
     SetupError,
     ShrinkError,
     SpawnError,
+    expand,
 )
 from resize_lib.waiting import idle_barrier, idle_bcast, idle_wait
 
@@ -19,6 +20,7 @@ __all__ = [
     "ShrinkError",
     "SpawnError",
     "choose_backend",
+    "expand",
     "idle_barrier",
     "idle_bcast",
     "idle_wait",

@@ -45,6 +45,13 @@ def program_command() -> list[str]:
     return [sys.executable, *sys.orig_argv[1:]]
 
 
+def checked_command() -> tuple[list[str], str]:
+    """What a new rank runs, and the folder to start it in. SpawnError if that cannot be."""
+    command, folder = program_command(), start_folder()
+    check_command(command, folder)
+    return list(command), folder
+
+
 def check_command(command: list[str], folder: str) -> None:
     """Refuse a command that cannot start: spawning a missing program hangs an MPI job.
 

@@ -59,7 +59,7 @@ class ProcessBackend(Protocol):
 
     @property
     def can_resize(self) -> bool:
-        """False if `expand` and `shrink` always raise ResizeUnsupportedError."""
+        """False if `begin_expand` and `shrink` always raise ResizeUnsupportedError."""
 
     @property
     def why_not(self) -> str:
@@ -76,46 +76,25 @@ class ProcessBackend(Protocol):
         """
 
     def join(self, reserve: Reserve | None = None) -> MPI.Intracomm:
-        """In a spawned rank: merge with the running job; the other half of the job's `expand`.
+        """In a spawned rank: merge with the running job, the other half of `complete_expand`.
 
         `reserve` may be called while the rank waits, with the sizes that the job has named, and
         run to its end.
         """
 
-    def expand(
-        self,
-        comm: MPI.Intracomm,
-        hosts: Sequence[str],
-        argv: Sequence[str] | None = None,
-        folder: str | None = None,
-        *,
-        world: int = 0,
-        touch: Sequence[int] = (),
-    ) -> MPI.Intracomm:
-        """Start one rank per entry of `hosts` and return the larger communicator (collective).
-
-        This waits for the new ranks; `begin_expand` and `complete_expand` do not.
-
-        Old ranks keep their numbers; new rank `comm.size + i` runs on `hosts[i]`. `hosts` counts
-        at rank 0 of `comm` only, the others may pass anything. The new ranks run `argv` (default:
-        this program's own command line) in `folder` (default: where this program started).
-        `world` is the id of the resize that the server has granted (0: there is no server), `touch`
-        the sizes (bytes) of the memory that each new rank will need.
-        `comm` is freed on success and stays valid when SpawnError is raised.
-        """
-
     def begin_expand(
         self,
         hosts: Sequence[str],
-        argv: Sequence[str] | None = None,
-        folder: str | None = None,
         *,
         world: int = 0,
         touch: Sequence[int] = (),
     ) -> None:
-        """Start an expansion without waiting (rank 0 only, local, about a millisecond).
+        """Start one rank per entry of `hosts` without waiting (rank 0 only, about a millisecond).
 
-        The new ranks start, import and wait in `join`. A job has at most one expansion under way.
+        They run this program's own command line where it started, import, and wait in `join`. A job
+        has at most one expansion under way.
+        `world` is the id of the resize that the server has granted (0: there is no server), `touch`
+        the sizes (bytes) of the memory that each new rank will need.
         Raises SpawnError, on rank 0, if it is refused; nothing has changed then.
         """
 
@@ -133,10 +112,12 @@ class ProcessBackend(Protocol):
         tell so cheaply says no, and is asked at remap points only.
         """
 
-    def complete_expand(self, comm: MPI.Intracomm) -> MPI.Intracomm:
-        """Merge with the ranks that `begin_expand` started; returns as `expand` (collective).
+    def complete_expand(self, comm: MPI.Intracomm, refused: str = "") -> MPI.Intracomm:
+        """Merge with the ranks that `begin_expand` started: the larger communicator (collective).
 
-        Sleeps until they are ready. `comm` is freed on success and stays valid on SpawnError.
+        Sleeps until they are ready. Old ranks keep their numbers; new rank `comm.size + i` runs on
+        `hosts[i]`. `comm` is freed on success and stays valid on SpawnError, which all ranks raise
+        if `refused` (at rank 0) says why there are no new ranks.
         """
 
     def cancel_expand(self) -> None:
@@ -154,6 +135,27 @@ class ProcessBackend(Protocol):
 
     def abort(self, code: int = 1) -> NoReturn:
         """Bring the whole job down at once, every rank of it, with this exit code."""
+
+
+def expand(
+    backend: ProcessBackend,
+    comm: MPI.Intracomm,
+    hosts: Sequence[str],
+    *,
+    world: int = 0,
+    touch: Sequence[int] = (),
+) -> MPI.Intracomm:
+    """Begin an expansion and wait for it: `begin_expand`, then `complete_expand`. Collective.
+
+    The arguments count at rank 0 of `comm` only; the others may pass anything.
+    """
+    refused = ""
+    if comm.rank == 0:
+        try:
+            backend.begin_expand(hosts, world=world, touch=touch)
+        except SpawnError as error:
+            refused = str(error)
+    return backend.complete_expand(comm, refused)
 
 
 @runtime_checkable

@@ -25,7 +25,7 @@ from typing import NoReturn
 from mpi4py import MPI
 
 from resize_lib import tags
-from resize_lib.processes.command import check_command, program_command, start_folder
+from resize_lib.processes.command import checked_command
 from resize_lib.processes.departure import (
     RankExit,
     checked_leavers,
@@ -64,7 +64,6 @@ class Awaited:
     world: int
     size: int
     until_s: float  # time.monotonic
-    same_program: bool  # as this rank runs
     port: str = ""  # known when they are ready
     failed: str = ""
     mistake: bool = False  # of the program
@@ -180,29 +179,9 @@ class OwnBackend:
                 self._link.say(arrived=port, touched=True)
                 told = True
 
-    def expand(
-        self,
-        comm: MPI.Intracomm,
-        hosts: Sequence[str],
-        argv: Sequence[str] | None = None,
-        folder: str | None = None,
-        *,
-        world: int = 0,
-        touch: Sequence[int] = (),
-    ) -> MPI.Intracomm:
-        refused = ""
-        if comm.rank == 0:
-            try:
-                self.begin_expand(hosts, argv, folder, world=world, touch=touch)
-            except SpawnError as error:
-                refused = str(error)
-        return self._complete(comm, refused)
-
     def begin_expand(
         self,
         hosts: Sequence[str],
-        argv: Sequence[str] | None = None,
-        folder: str | None = None,
         *,
         world: int = 0,
         touch: Sequence[int] = (),
@@ -210,8 +189,7 @@ class OwnBackend:
         if self._awaited is not None:
             raise SpawnError("another expansion is under way")
         check_hosts(hosts)
-        command, where = list(argv or program_command()), folder or start_folder()
-        check_command(command, where)
+        command, where = checked_command()
         # Without a server nobody counts the resizes; the next rank 0 must not repeat a number.
         world = world or time.time_ns()
         self._say(
@@ -219,7 +197,7 @@ class OwnBackend:
             | self._program(command, where)
         )
         until_s = time.monotonic() + _arrival_limit_s()
-        self._awaited = Awaited(world, len(hosts), until_s, command == program_command())
+        self._awaited = Awaited(world, len(hosts), until_s)
         if not self._cancels_at_exit:
             self._cancels_at_exit = True
             atexit.register(self.cancel_expand)
@@ -227,11 +205,8 @@ class OwnBackend:
     def _program(self, command: list[str], where: str) -> Message:
         """What the new ranks run, for a launcher that has no server to tell it."""
         told: Message = {"argv": command, "cwd": where}
-        if len(json.dumps(told)) < COMMAND_BYTES_MAX:
-            return told
-        if command == program_command():
-            return {}  # the keeper knows it, as the job's own
-        raise SpawnError(f"the command is longer than {COMMAND_BYTES_MAX} bytes")
+        # A keeper knows a longer one as the job's own.
+        return told if len(json.dumps(told)) < COMMAND_BYTES_MAX else {}
 
     def expand_ready(self, wait_s: float = 0.0) -> bool:
         awaited = self._awaited
@@ -255,9 +230,6 @@ class OwnBackend:
         except LinkClosed as e:
             awaited.failed = str(e)
         return bool(awaited.port or awaited.failed)
-
-    def complete_expand(self, comm: MPI.Intracomm) -> MPI.Intracomm:
-        return self._complete(comm, "" if self._awaited is not None else "no expansion was begun")
 
     def cancel_expand(self) -> None:
         awaited, self._awaited = self._awaited, None
@@ -305,16 +277,16 @@ class OwnBackend:
             awaited.failed = str(message.get("why") or "the new ranks cannot be started")
             awaited.mistake = bool(message.get("mistake"))
 
-    def _complete(self, comm: MPI.Intracomm, refused: str) -> MPI.Intracomm:
-        """Merge with the ranks that are awaited; `refused` (rank 0's) says why there are none."""
+    def complete_expand(self, comm: MPI.Intracomm, refused: str = "") -> MPI.Intracomm:
+        if not refused and self._awaited is None:
+            refused = "no expansion was begun"
         self._exit.alone()  # before the first rank could leave, and on every rank
         port, kind = "", SpawnError
         if comm.rank == 0 and not refused:
             try:
                 self._wait_until_ready()
                 assert self._awaited is not None, "it is ready"
-                if self._awaited.same_program:
-                    check_sources()  # again: they have loaded it since
+                check_sources()  # again: they have loaded it since
                 port = self._awaited.port
                 self._say({"go": self._awaited.world})  # they wake up while the ranks here do
                 self._awaited = None

@@ -17,6 +17,7 @@ from typing import NoReturn
 from mpi4py import MPI
 
 from resize_lib.processes.choice import choose_backend
+from resize_lib.processes.interface import expand
 
 MARK = "dq-probe: "
 MARK_NOT = "dq-probe-not: "
@@ -109,7 +110,7 @@ def _release(host: str) -> None:
         backend.shrink(comm, {1})
         backend.leave()
     for _ in range(2):
-        larger = backend.expand(comm, [host])
+        larger = expand(backend, comm, [host])
         smaller = backend.shrink(larger, {1})
         assert smaller is not None  # rank 0 stays
         comm = smaller

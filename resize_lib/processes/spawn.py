@@ -13,7 +13,7 @@ from typing import NoReturn, Protocol, cast
 
 from mpi4py import MPI
 
-from resize_lib.processes.command import check_command, program_command, start_folder
+from resize_lib.processes.command import checked_command
 from resize_lib.processes.departure import let_go, remove_shared_memory_names
 from resize_lib.processes.interface import (
     ProcessBackend,
@@ -74,29 +74,9 @@ class SpawnBackend:
         remove_shared_memory_names()
         return self._launcher.take_over(merged, None)
 
-    def expand(
-        self,
-        comm: MPI.Intracomm,
-        hosts: Sequence[str],
-        argv: Sequence[str] | None = None,
-        folder: str | None = None,
-        *,
-        world: int = 0,
-        touch: Sequence[int] = (),
-    ) -> MPI.Intracomm:
-        refused = ""
-        if comm.rank == 0:
-            try:
-                self.begin_expand(hosts, argv, folder, world=world, touch=touch)
-            except SpawnError as error:
-                refused = str(error)
-        return self._complete(comm, refused)
-
     def begin_expand(
         self,
         hosts: Sequence[str],
-        argv: Sequence[str] | None = None,
-        folder: str | None = None,
         *,
         world: int = 0,
         touch: Sequence[int] = (),  # noqa: ARG002 - the new ranks do not wait, they are waited for
@@ -104,8 +84,7 @@ class SpawnBackend:
         if self._wanted is not None:
             raise SpawnError("another expansion is under way")
         check_hosts(hosts)
-        command, where = list(argv or program_command()), folder or start_folder()
-        check_command(command, where)
+        command, where = checked_command()
         info = {**self._launcher.spawn_info(hosts, world), "wdir": where}
         self._wanted = Call(command, list(hosts), info)
 
@@ -115,17 +94,16 @@ class SpawnBackend:
     def expand_news(self) -> bool:
         return self._wanted is not None
 
-    def complete_expand(self, comm: MPI.Intracomm) -> MPI.Intracomm:
-        return self._complete(comm, "" if self._wanted is not None else "no expansion was begun")
-
     def cancel_expand(self) -> None:
         self._wanted = None
 
-    def _complete(self, comm: MPI.Intracomm, refused: str) -> MPI.Intracomm:
+    def complete_expand(self, comm: MPI.Intracomm, refused: str = "") -> MPI.Intracomm:
+        if not refused and self._wanted is None:
+            refused = "no expansion was begun"
         call, self._wanted = self._wanted, None
         if comm.rank != 0:
             call = None
-        elif call is not None and call.command == program_command():
+        elif call is not None:
             try:
                 check_sources()  # again: they load it now
             except SpawnError as error:

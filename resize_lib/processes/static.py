@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from mpi4py import MPI
 
@@ -30,27 +29,7 @@ class StaticBackend:
     def join(self, reserve: Reserve | None = None) -> MPI.Intracomm:  # noqa: ARG002
         raise ProcessError("this rank was not spawned by a running job: there is none to join")
 
-    def expand(
-        self,
-        comm: MPI.Intracomm,  # noqa: ARG002
-        hosts: Sequence[str],  # noqa: ARG002
-        argv: Sequence[str] | None = None,  # noqa: ARG002
-        folder: str | None = None,  # noqa: ARG002
-        *,
-        world: int = 0,  # noqa: ARG002
-        touch: Sequence[int] = (),  # noqa: ARG002
-    ) -> MPI.Intracomm:
-        raise ResizeUnsupportedError(f"this job cannot expand: {self.why_not}")
-
-    def begin_expand(
-        self,
-        hosts: Sequence[str],  # noqa: ARG002
-        argv: Sequence[str] | None = None,  # noqa: ARG002
-        folder: str | None = None,  # noqa: ARG002
-        *,
-        world: int = 0,  # noqa: ARG002
-        touch: Sequence[int] = (),  # noqa: ARG002
-    ) -> None:
+    def begin_expand(self, *_: Any, **_options: Any) -> None:
         raise ResizeUnsupportedError(f"this job cannot expand: {self.why_not}")
 
     def expand_ready(self, wait_s: float = 0.0) -> bool:  # noqa: ARG002
@@ -59,17 +38,13 @@ class StaticBackend:
     def expand_news(self) -> bool:
         return False
 
-    def complete_expand(self, comm: MPI.Intracomm) -> MPI.Intracomm:  # noqa: ARG002
+    def complete_expand(self, *_: Any) -> MPI.Intracomm:
         raise ResizeUnsupportedError(f"this job cannot expand: {self.why_not}")
 
     def cancel_expand(self) -> None:
         """Nothing can have been begun."""
 
-    def shrink(
-        self,
-        comm: MPI.Intracomm,  # noqa: ARG002
-        leaving: Collection[int],  # noqa: ARG002
-    ) -> MPI.Intracomm | None:
+    def shrink(self, *_: Any) -> MPI.Intracomm | None:
         raise ResizeUnsupportedError(f"this job cannot shrink: {self.why_not}")
 
     def leave(self) -> NoReturn:

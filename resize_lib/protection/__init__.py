@@ -11,12 +11,12 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from resize_lib.jobsession import Session
     from resize_lib.protection.protector import Protector
     from resize_lib.recovery_in_place import InPlace
+    from resize_lib.runtime import Runtime
 
 
-def protector_of(session: Session) -> Protector | None:
+def protector_of(session: Runtime) -> Protector | None:
     """As the launch said; None if the job is neither protected nor resized by restart."""
     restarts = session.backend.name == "restart" and session.job.managed
     if not os.environ.get("DQ_PROTECT") and not restarts:
@@ -26,7 +26,7 @@ def protector_of(session: Session) -> Protector | None:
     return Protector(session)
 
 
-def recovery_of(session: Session) -> InPlace | None:
+def recovery_of(session: Runtime) -> InPlace | None:
     """For jobs that can go on without ranks that they have lost."""
     if session.protector is None:
         return None

@@ -107,9 +107,8 @@ def read_copy(folder: Path) -> Copy:
         if claimed != _sum(found):
             raise ProtectionError(f"{folder}: the manifest is damaged")
         parts = tuple((int(size), int(total)) for size, total in found["parts"])
-        loops = found["loops"] if found["format"] > 1 else [[0, found["step"]]]
-        lengths = tuple(found.get("lengths", ()))
-        copy = Copy(folder, position_of(loops), ProcessGrid(*found["grid"]), parts, lengths)
+        loops, lengths = position_of(found["loops"]), tuple(found["lengths"])
+        copy = Copy(folder, loops, ProcessGrid(*found["grid"]), parts, lengths)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, DescriptorError) as e:
         raise ProtectionError(f"{folder}: the manifest is damaged: {e}") from e
     if len(parts) != copy.grid.size:

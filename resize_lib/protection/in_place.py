@@ -33,7 +33,7 @@ from resize_lib.waiting import wait_all
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class CopyMemory:
     """What ranks may see of a job's copies. `host`: this rank's node."""
 
     root: Path
@@ -57,7 +57,7 @@ class Chosen:
     files: tuple[tuple[str, int], ...]
 
 
-def choose_in_memory(comm: MPI.Intracomm, memory: Memory, instance: int) -> Chosen | None:
+def choose_in_memory(comm: MPI.Intracomm, memory: CopyMemory, instance: int) -> Chosen | None:
     """The newest sound copy that this start of the job made; collective. None: there is none."""
     seen = [json.loads(text) for text in gather_texts(comm, json.dumps(_seen(memory, instance)))]
     manifests = {name: text for rank in seen for name, text in rank["manifests"].items()}
@@ -79,7 +79,7 @@ def _number(name: str) -> tuple[int, ...]:
     return tuple(map(int, name.split(".")))
 
 
-def _seen(memory: Memory, instance: int) -> dict[str, Any]:
+def _seen(memory: CopyMemory, instance: int) -> dict[str, Any]:
     """Manifests and parts of all copies that this rank sees."""
     manifests: dict[str, str] = {}
     parts: dict[str, dict[str, list[int]]] = {}
@@ -105,7 +105,7 @@ def _read(about: Any, folder: Path) -> Copy:
 
 
 def _sound(
-    comm: MPI.Intracomm, memory: Memory, copy: Copy, places: list[dict[str, list[int]]]
+    comm: MPI.Intracomm, memory: CopyMemory, copy: Copy, places: list[dict[str, list[int]]]
 ) -> tuple[tuple[str, int], ...] | None:
     """A file for each part whose checksum is right; None if one has none. Each rank checks some."""
     left = [sorted(by_host.items()) for by_host in places]
@@ -131,7 +131,7 @@ def _sound(
 class Parts:
     """The files of a chosen copy as one rank reads them; a context that ends when they are read."""
 
-    def __init__(self, comm: MPI.Intracomm, memory: Memory, chosen: Chosen) -> None:
+    def __init__(self, comm: MPI.Intracomm, memory: CopyMemory, chosen: Chosen) -> None:
         self._comm, self._chosen = comm, chosen
         name = chosen.copy.folder.name
         self._paths = [
@@ -187,7 +187,7 @@ class Parts:
         wait_all(requests)
 
 
-def settle(memory: Memory, chosen: Chosen, *, leads: bool) -> None:
+def settle(memory: CopyMemory, chosen: Chosen, *, leads: bool) -> None:
     """Leave the chosen copy, complete, as the newest on this rank's node, if that has it.
 
     A loss may come while manifests are written, and then some nodes have one and some do not: they

@@ -43,7 +43,7 @@ from resize_lib.server_link import say
 from resize_lib.state.copies import VARIABLES
 
 if TYPE_CHECKING:
-    from resize_lib.jobsession import Session
+    from resize_lib.runtime import Runtime
 
 SHARE_OF_TIME = 1 / 20  # of the run time for copies, unless the user says how often
 EXCHANGED = "\0exchanged"  # beside them: the arrays whose ghosts were filled
@@ -53,7 +53,7 @@ VALUES = "values of rs.value"  # in rank 0's part; no name of an application has
 class Protector:
     """Makes the copies of one session, and finds them after a restart."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Runtime) -> None:
         e = os.environ
         self.session = session
         self.job, self.instance = int(e["DQ_JOB_ID"]), int(e["DQ_JOB_INSTANCE"])
@@ -250,7 +250,7 @@ class Protector:
         session = self.session
         comm, host = MPI.Intracomm(session.comm), session.places[session.rank].host
         self._lay_out(comm)
-        memory = in_place.Memory(Path(self.memory), self.job, host)
+        memory = in_place.CopyMemory(Path(self.memory), self.job, host)
         chosen = in_place.choose_in_memory(comm, memory, self.instance)
         if chosen is None:
             return self._restore_from_disk(comm)

@@ -34,7 +34,7 @@ from resize_lib.redistribution.types import Order
 from resize_lib.waiting import idle_bcast
 
 if TYPE_CHECKING:
-    from resize_lib.jobsession import Session
+    from resize_lib.runtime import Runtime
 
 PATIENCE_S = 5.0  # for parts that an agent of a node the job had left is still saving
 LOOK_AGAIN_S = 0.2
@@ -96,7 +96,7 @@ def parts_of(copy: Copy) -> Open:
     return open_old
 
 
-def needed(session: Session, open_old: Open) -> set[int]:
+def needed(session: Runtime, open_old: Open) -> set[int]:
     """The old ranks whose parts this rank's share comes from; part 0 must be there.
 
     Raises:
@@ -114,7 +114,7 @@ def needed(session: Session, open_old: Open) -> set[int]:
 
 
 def restore_all(
-    session: Session, old_grid: ProcessGrid, open_old: Open, values_name: str
+    session: Runtime, old_grid: ProcessGrid, open_old: Open, values_name: str
 ) -> dict[str, Any]:
     """Fill everything declared from a copy made on `old_grid`; collective. The shared values.
 

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from resize_lib.jobsession import Session
     from resize_lib.recording.recorder import Recorder
+    from resize_lib.runtime import Runtime
 
 FOLDER_VARIABLE = "DQ_VERIFY_DIR"
 
 
-def recorder_of(session: Session) -> Recorder | None:
+def recorder_of(session: Runtime) -> Recorder | None:
     """The recorder of a session whose program is verified; None: it is not."""
     folder = os.environ.get(FOLDER_VARIABLE, "")
     if not folder:

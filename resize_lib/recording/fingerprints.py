@@ -49,7 +49,7 @@ class Fingerprint:
 
 
 @dataclass(slots=True)
-class Part:
+class PartFingerprint:
     """Of one rank's part of a distributed array; those of all ranks are added up.
 
     exact    what has no floating-point numbers: hashes of index and contents, by group
@@ -74,7 +74,7 @@ def of(value: Any, barred: Barred) -> Fingerprint:
     return Fingerprint(reader.digest(), _few(reader.numbers), text(value, barred))
 
 
-def part(index: NDArray[np.int64], values: NDArray[Any], total: int) -> Part:
+def part(index: NDArray[np.int64], values: NDArray[Any], total: int) -> PartFingerprint:
     """The fingerprint of items of a distributed array of `total` items.
 
     index: the global number of each item, of the shape of `values`
@@ -82,7 +82,7 @@ def part(index: NDArray[np.int64], values: NDArray[Any], total: int) -> Part:
     flat, items = index.reshape(-1), np.ascontiguousarray(values).reshape(-1)
     group = flat * min(GROUPS, total) // max(total, 1)
     count = min(GROUPS, total)
-    found = Part(total=total)
+    found = PartFingerprint(total=total)
     if items.dtype.kind not in "fc":
         found.exact = _hash_sums(flat, items, group, count)
     if items.dtype.kind not in "fciub":
@@ -96,9 +96,9 @@ def part(index: NDArray[np.int64], values: NDArray[Any], total: int) -> Part:
     return found
 
 
-def records(items: NDArray[Any]) -> Part:
+def records(items: NDArray[Any]) -> PartFingerprint:
     """The fingerprint of items without places of their own, such as particles: sums by field."""
-    found = Part(exact=[len(items)])
+    found = PartFingerprint(exact=[len(items)])
     names = items.dtype.names or ("",)
     for column in (items[name] if name else items for name in names):
         flat = np.ascontiguousarray(column).reshape(-1)

@@ -34,8 +34,8 @@ from resize_lib.recording.variables import GENERATOR, Variables
 
 if TYPE_CHECKING:
     from resize_lib.grid import Grid
-    from resize_lib.jobsession import Session
     from resize_lib.loops import Position
+    from resize_lib.runtime import Runtime
 
 Entry = tuple[str, list[str], list[Any]]  # key; name, file, function, kind; fingerprint
 
@@ -43,7 +43,7 @@ Entry = tuple[str, list[str], list[Any]]  # key; name, file, function, kind; fin
 class Recorder:
     """Of one process. `folder`: where its file goes."""
 
-    def __init__(self, session: Session, folder: Path) -> None:
+    def __init__(self, session: Runtime, folder: Path) -> None:
         self._session = session
         self._grid: Grid | None = session.grid if session.loops.arrived else None
         name = f"{os.getpid()}-{time.monotonic_ns()}.jsonl"
@@ -133,7 +133,7 @@ def _numbers(item: Any) -> Any:
     return item.local.data if isinstance(item, CSR) else getattr(item, "owned", None)
 
 
-def _part(item: Any) -> fingerprints.Part | None:
+def _part(item: Any) -> fingerprints.PartFingerprint | None:
     """The fingerprint of this rank's part; None for data whose places are the program's affair."""
     if isinstance(item, Matrix):
         index = item.rows[:, np.newaxis] * item.desc.n + item.cols[np.newaxis, :]

@@ -25,7 +25,7 @@ from resize_lib.state.settings import ENVIRONMENT, of_process
 
 DEPTH_MAX = 3  # of attributes of attributes
 NO_DATA = (types.ModuleType, types.BuiltinFunctionType, MPI.Comm, MPI.Request, MPI.File, MPI.Win)
-OF_RANK = frozenset(("rank", "part", "size", "clock"))
+OF_RANK = frozenset(("rank", "part", "size", "clock", "empty"))
 GENERATOR = "generator"  # the `function` of a global random generator
 
 

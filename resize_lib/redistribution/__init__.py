@@ -9,8 +9,8 @@ axis · ``plan`` what moves between grid ranks · ``routes`` all arrays' plans, 
 ``collective`` the steps of a redistribution · ``agreement`` one error for all ranks · ``handshake``
 where the ranks' parts are · ``arrays`` old and new parts of this process · ways for data:
 ``messages``, and by ``peer_memory`` ``direct_copies``, ``pushes`` and ``slabs`` ·
-``replicated`` arrays · ``segments`` sparse matrices, items, packed data and values · ``blocks``
-strided copies · ``checksums`` · ``arena`` memory for parts and buffers.
+``segments`` sparse matrices, items, packed data and values · ``blocks`` strided copies · ``arena``
+memory for parts and buffers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from resize_lib.redistribution.arena import Arena
 from resize_lib.redistribution.plan import RedistributionPlan, Transfer, plan_redistribution
 from resize_lib.redistribution.types import (
-    CorruptDataError,
     CustomDataError,
     DeclarationMismatchError,
     InvalidRedistributionError,
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Arena",
-    "CorruptDataError",
     "CustomDataError",
     "DeclarationMismatchError",
     "InvalidRedistributionError",

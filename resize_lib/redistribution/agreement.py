@@ -11,7 +11,6 @@ from resize_lib import tags
 from resize_lib.descriptors import DescriptorError
 from resize_lib.redistribution.blocks import RawBytes
 from resize_lib.redistribution.types import (
-    CorruptDataError,
     CustomDataError,
     DeclarationMismatchError,
     InvalidRedistributionError,
@@ -26,7 +25,6 @@ KINDS: tuple[type[RedistributionError], ...] = (
     InvalidRedistributionError,
     OutOfMemoryError,
     CustomDataError,
-    CorruptDataError,
     DeclarationMismatchError,
     RedistributionError,
 )

@@ -16,8 +16,8 @@ from resize_lib.redistribution.messages import SLOTS, MessageExchange, PeerPiece
 from resize_lib.redistribution.plan import check_fit
 from resize_lib.redistribution.routes import (
     EXTRA_BYTES_MIN,
-    Form,
-    Leg,
+    MemoryOrder,
+    MovedArray,
     Routes,
     Wanted,
     is_transposed,
@@ -39,7 +39,7 @@ class DistributedArrays:
 
     site: Site
     arrays: Mapping[int, MovingArray]
-    legs: tuple[Leg, ...] = ()  # after ``prepare``
+    legs: tuple[MovedArray, ...] = ()  # after ``prepare``
     _routes: Routes | None = None
     contiguous: bool = True  # this rank's old parts have no gaps; after the handshake: all ranks'
     results: dict[int, Array] = field(default_factory=dict)  # empty on a retiring rank
@@ -57,7 +57,7 @@ class DistributedArrays:
         for position, array in self.arrays.items():
             old, new = layouts(array)
             item = np.dtype(array.dtype).itemsize * prod(old.shape[old.dimensions :])
-            form = Form(is_transposed(array), array.allocate is not None)
+            form = MemoryOrder(is_transposed(array), array.allocate is not None)
             check_fit(old, site.old.grid, new, site.new.grid, item)
             legs.append((position, old, new, item, form))
         self.legs = tuple(legs)

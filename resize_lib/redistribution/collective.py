@@ -11,7 +11,6 @@ arrays stay unchanged.
 4. Move: exchange messages, copy what stays and what is near.
 5. Let the application unpack. If a process could not read another one's memory, which is rare and
    is known only now, that goes by message after all.
-6. Compare checksums.
 """
 
 from __future__ import annotations
@@ -23,16 +22,14 @@ from typing import Any
 import numpy as np
 from mpi4py import MPI
 
-from resize_lib.descriptors import Custom, Replicated, Segmented
+from resize_lib.descriptors import Custom, Segmented
 from resize_lib.redistribution.agreement import agree, agree_to_go_on
 from resize_lib.redistribution.arena import Arena
 from resize_lib.redistribution.arrays import DistributedArrays
 from resize_lib.redistribution.blocks import RawBytes
-from resize_lib.redistribution.checksums import compare_checksums, old_checksums
 from resize_lib.redistribution.direct_copies import DirectCopies
 from resize_lib.redistribution.handshake import Records, read_records, record_of
 from resize_lib.redistribution.messages import MessageExchange, PeerPieces
-from resize_lib.redistribution.replicated import ReplicatedArrays
 from resize_lib.redistribution.routes import Wanted
 from resize_lib.redistribution.segments import Segments
 from resize_lib.redistribution.slabs import SlabCopies
@@ -58,7 +55,6 @@ def redistribute(
     *,
     transport: Transport = "auto",
     max_extra_bytes: int | None = None,
-    checksums: bool = False,
     arena: Arena | None = None,
 ) -> Redistribution:
     """Move ``arrays`` from the ``old`` to the ``new`` placement; collective over ``comm``.
@@ -70,15 +66,15 @@ def redistribute(
     ``transport``: ``messages``; ``direct``: processes of one node copy straight from part to part;
     ``auto``: direct where possible (see peer_memory).
     ``max_extra_bytes``: limit of the exchange buffers of one process, beside old and new parts
-    (default: a quarter of its parts, at least 1 MiB). ``checksums``: compare a checksum of every
-    array before and after. ``arena``: keeps memory between calls and holds the new parts.
+    (default: a quarter of its parts, at least 1 MiB). ``arena``: keeps memory between calls and
+    holds the new parts.
 
     Raises:
-        InvalidRedistributionError, DeclarationMismatchError, OutOfMemoryError, CustomDataError,
-        CorruptDataError: the same on every rank; nothing has changed.
+        InvalidRedistributionError, DeclarationMismatchError, OutOfMemoryError, CustomDataError: the
+            same on every rank; nothing has changed.
     """
-    options = _Options(transport, max_extra_bytes, checksums)
-    work, before = _begin(comm, arrays, (old, new), arena or Arena(), options)
+    options = _Options(transport, max_extra_bytes)
+    work = _begin(comm, arrays, (old, new), arena or Arena(), options)
     near = DirectCopies.open(work.distributed, work.known, work.slabs, transport)
     work.segments.exchange_sizes()
     exchange = _exchange(work, near.far if near.leaves_messages else None, max_extra_bytes)
@@ -91,8 +87,6 @@ def redistribute(
         if late is not None:
             exchanges.append(late)
             sent, received = sent + late.moved[0], received + late.moved[1]
-    if before:
-        agree_to_go_on(comm, compare_checksums(work.site, arrays, before, work.results()))
     return Redistribution(
         arrays=work.results(),
         direct=reached and near.near.allowed and near.together,
@@ -108,7 +102,6 @@ def redistribute(
 class _Options:
     transport: Transport
     max_extra_bytes: int | None
-    checksums: bool
 
     def check(self) -> None:
         if self.transport not in TRANSPORTS:
@@ -128,7 +121,6 @@ class _Work:
     site: Site
     arrays: Sequence[MovingArray]
     distributed: DistributedArrays
-    replicated: ReplicatedArrays
     segments: Segments
     failure: Exception | None = None  # of `transfer` on this rank
     # After the handshake.
@@ -142,13 +134,10 @@ class _Work:
         if len(set(names)) != len(names):
             raise InvalidRedistributionError(f"two arrays have the same name: {names}")
         distributed: dict[int, MovingArray] = {}
-        replicated: dict[int, MovingArray] = {}
         segmented: dict[int, MovingArray] = {}
         for position, array in enumerate(arrays):
             array.check(site.old.grid, site.old_rank)
-            if isinstance(array.descriptor, Replicated):
-                replicated[position] = array
-            elif isinstance(array.descriptor, Custom | Segmented):
+            if isinstance(array.descriptor, Custom | Segmented):
                 segmented[position] = array
             else:
                 distributed[position] = array
@@ -156,14 +145,12 @@ class _Work:
             site,
             arrays,
             DistributedArrays(site, distributed),
-            ReplicatedArrays(site, replicated),
             Segments(site, segmented),
         )
 
     def prepare(self) -> None:
         """Everything that can fail before a byte moves."""
         self.distributed.prepare()
-        self.replicated.prepare()
         self.segments.prepare()
 
     def note(self, options: _Options, told: RawBytes) -> None:
@@ -193,7 +180,7 @@ class _Work:
             copied += self.segments.read(self.known)
         except Exception as error:  # as what `near` cannot read
             near.failure = near.failure or error
-        counts = [self.replicated.transfer(), self.segments.exchange(near=False)]
+        counts = [self.segments.exchange(near=False)]
         if exchange is not None:
             exchange.finish()
             self.failure = self.failure or exchange.failure
@@ -202,7 +189,7 @@ class _Work:
 
     def results(self) -> tuple[Any, ...]:
         """This rank's new parts by position; None on a retiring rank."""
-        merged = self.distributed.results | self.replicated.results | self.segments.results
+        merged = self.distributed.results | self.segments.results
         return tuple(merged.get(position) for position in range(len(self.arrays)))
 
 
@@ -212,23 +199,22 @@ def _begin(
     placements: tuple[Placement, Placement],
     arena: Arena,
     options: _Options,
-) -> tuple[_Work, list[int]]:
-    """Step 1; returns the work, and checksums of the old parts."""
-    work, before, statement = None, [], ""
+) -> _Work:
+    """Step 1."""
+    work, statement = None, ""
     error: Exception | None = None
     try:
         options.check()
         statement = statement_of(arrays, *placements, str(options))
         work = _Work.of(Site.of(comm, *placements, arena), arrays)
         work.prepare()
-        before = old_checksums(work.site, arrays) if options.checksums else []
     except Exception as raised:  # whatever it is, the other ranks must hear of it
         error = raised
     ready = work.distributed if work is not None and error is None else None
     told = agree(comm, error, statement, record_of(ready))
     assert work is not None
     work.note(options, told)
-    return work, before
+    return work
 
 
 def _exchange(

@@ -29,7 +29,7 @@ Wanted: TypeAlias = Callable[[int, int], bool]  # of old and new grid rank
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class MemoryOrder:
     """How the parts of an array lie in memory, on all ranks.
 
     ``transposed``: the last axis is the outermost. ``has_gaps``: every part is the inner of a
@@ -48,7 +48,7 @@ class Routes:
     """
 
     plans: dict[int, RedistributionPlan]
-    forms: dict[int, Form]
+    forms: dict[int, MemoryOrder]
     old: Placement
     new: Placement
 
@@ -136,11 +136,11 @@ def _buffer_bytes(shapes: Iterable[tuple[int, int]], panels: int) -> int:
 
 
 # Position, old and new descriptor, bytes of an item, and how the parts lie in memory.
-Leg: TypeAlias = tuple[int, Distributed, Distributed, int, Form]
+MovedArray: TypeAlias = tuple[int, Distributed, Distributed, int, MemoryOrder]
 
 
 @lru_cache(maxsize=64)
-def routes_of(legs: tuple[Leg, ...], old: Placement, new: Placement) -> Routes:
+def routes_of(legs: tuple[MovedArray, ...], old: Placement, new: Placement) -> Routes:
     """The routes of all arrays; cached.
 
     Raises:

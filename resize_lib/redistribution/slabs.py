@@ -33,7 +33,7 @@ from resize_lib.redistribution.arrays import DistributedArrays
 from resize_lib.redistribution.blocks import NOTHING, Part, address_of, copy_box
 from resize_lib.redistribution.handshake import HOST_BYTES, LOCATIONS, Records, prove
 from resize_lib.redistribution.handshake import one_for_each_core as one_for_each_core
-from resize_lib.redistribution.routes import Leg
+from resize_lib.redistribution.routes import MovedArray
 from resize_lib.redistribution.runs import (
     WHOLE_STRETCHES,
     AxisRuns,
@@ -79,7 +79,7 @@ class Slab:
 
 
 @dataclass(frozen=True, slots=True)
-class _End:
+class PeerPart:
     """One process's part of an array, old or new."""
 
     rank: int  # of the communicator
@@ -157,22 +157,22 @@ class SlabCopies:
             return 0
         old, new = self._ends(leg, plan, old=True), self._ends(leg, plan, old=False)
         memory = site.arena.scratch("slabs", plan.scratch_bytes)
-        work = _Work(plan, old, new, partners, address_of(memory))
+        work = _SlabWork(plan, old, new, partners, address_of(memory))
         return sum(map(work.move, plan.slabs))
 
-    def _ends(self, leg: Leg, plan: _Plan, *, old: bool) -> Mapping[int, list[_End]]:
+    def _ends(self, leg: MovedArray, plan: _Plan, *, old: bool) -> Mapping[int, list[PeerPart]]:
         """The processes that have a part, by their coordinate on the outermost axis."""
         position, item = leg[0], leg[3]
         own = self.arrays.old_parts if old else self.arrays.new_parts
         addresses = (self.known["old"]["address"] if old else self.known["new"])[:, position]
         told, me = addresses.tolist(), self.arrays.site.comm.rank
-        found: dict[int, list[_End]] = {}
+        found: dict[int, list[PeerPart]] = {}
         for rank, place, shape in plan.old if old else plan.new:
             if not told[rank]:  # empty, or the new part is the old one
                 continue
             mine = rank == me
             part = own[position] if mine else Part.without_gaps(told[rank], item, shape)
-            found.setdefault(place[0], []).append(_End(rank, place[1:], part, mine))
+            found.setdefault(place[0], []).append(PeerPart(rank, place[1:], part, mine))
         return found
 
 
@@ -205,7 +205,7 @@ class _Plan:
 
 
 @lru_cache(maxsize=64)
-def _plan_of(leg: Leg, old: Placement, new: Placement, share: tuple[int, int]) -> _Plan:
+def _plan_of(leg: MovedArray, old: Placement, new: Placement, share: tuple[int, int]) -> _Plan:
     """What one worker does: ``share`` is its number, and how many there are."""
     _, old_layout, new_layout, item, form = leg
     outer, *inner = _runs_of(leg, old, new)
@@ -229,7 +229,7 @@ def _places(layout: Distributed, side: Placement, *, transposed: bool) -> Sequen
     return found
 
 
-def _runs_of(leg: Leg, old: Placement, new: Placement) -> list[AxisRuns]:
+def _runs_of(leg: MovedArray, old: Placement, new: Placement) -> list[AxisRuns]:
     """Of each axis, the outermost in memory first."""
     runs = list(map(axis_runs, leg[1].axes(old.grid), leg[2].axes(new.grid)))
     return runs[::-1] if leg[4].transposed else runs
@@ -248,7 +248,7 @@ def _short_bytes(site: Site, workers: int) -> int:
     return SHORT_BYTES * (FOR_FEW if len(site.new.ranks) < workers else 1)
 
 
-def _taken_apart(leg: Leg, site: Site, short: int) -> bool:
+def _taken_apart(leg: MovedArray, site: Site, short: int) -> bool:
     """Whether an array's processes exchange short stretches, but have long ones of slabs."""
     _, old_layout, new_layout, item, form = leg
     if form.has_gaps:  # which may hold something
@@ -299,12 +299,12 @@ def slabs_of(outer: AxisRuns, line_bytes: int, share: tuple[int, int]) -> Iterat
 
 
 @dataclass(slots=True)
-class _Work:
+class _SlabWork:
     """One array's slabs on one worker. ``at``: scratch."""
 
     plan: _Plan
-    old: Mapping[int, list[_End]]
-    new: Mapping[int, list[_End]]
+    old: Mapping[int, list[PeerPart]]
+    new: Mapping[int, list[PeerPart]]
     partners: _Partners
     at: int
 
@@ -326,7 +326,7 @@ class _Work:
                 _move_lines(peer_memory.write, pid, taker, stretches, self.at + self.plan.room)
         return nbytes
 
-    def _read(self, slab: Slab) -> Iterator[tuple[_End, Part]]:
+    def _read(self, slab: Slab) -> Iterator[tuple[PeerPart, Part]]:
         """Everybody that has lines of the slab, and where they are in this process."""
         at = self.at
         stretches = _stretches(slab.runs, old=True)
@@ -358,7 +358,9 @@ def _stretches(runs: Runs, *, old: bool) -> Stretches:
     return there, tuple(accumulate(count[:-1], initial=0)), count
 
 
-def _move_lines(move: peer_memory.Move, pid: int, end: _End, stretches: Stretches, at: int) -> None:
+def _move_lines(
+    move: peer_memory.Move, pid: int, end: PeerPart, stretches: Stretches, at: int
+) -> None:
     """Between the lines of a part in another process, and ``at``, where they lie in a row."""
     line, first = end.line_bytes, end.part.address
     if len(stretches[0]) == 1:

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from resize_lib.descriptors import (
-    ArrayDescriptor,
-    Custom,
-    ProcessGrid,
-    Replicated,
-    Segmented,
-)
+from resize_lib.descriptors import ArrayDescriptor, Custom, ProcessGrid, Segmented
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -49,10 +43,6 @@ class DeclarationMismatchError(RedistributionError, ValueError):
 
 class OutOfMemoryError(RedistributionError, MemoryError):
     """A rank could not allocate its new part or its exchange buffers."""
-
-
-class CorruptDataError(RedistributionError):
-    """The checksum of an array after the move differs from the one before it."""
 
 
 class CustomDataError(RedistributionError):
@@ -154,10 +144,6 @@ class MovingArray:
         if self.order == "F" and getattr(self.descriptor, "trailing", None):
             raise InvalidRedistributionError(
                 f"{self.name!r}: a 1-D array with trailing dimensions is always in C order"
-            )
-        if isinstance(self.descriptor, Replicated) != isinstance(self.target, Replicated):
-            raise InvalidRedistributionError(
-                f"{self.name!r}: cannot change from {self.descriptor} to {self.target}"
             )
         if old_rank is None:
             return

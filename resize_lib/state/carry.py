@@ -43,7 +43,7 @@ from resize_lib.waiting import idle_bcast
 from resize_lib.watch import ACTION_VARIABLE
 
 if TYPE_CHECKING:
-    from resize_lib.jobsession import Session
+    from resize_lib.runtime import Runtime
 
 SWITCH_VARIABLE = "DQ_CARRY"
 PROFILERS = frozenset(("cProfile", "profile", "_lsprof"))
@@ -63,7 +63,7 @@ Rule: TypeAlias = Callable[[Seen, Variable], tuple[Fate, str]]  # verdict.py
 class Carry:
     """Of one process. carried: on rank 0, what travelled in the last resize, as a line."""
 
-    session: Session
+    session: Runtime
     carried: str = ""
     first: Survey | None = None  # at the first loop; None: nothing travels
     why_not: str = ""  # the program's variables could not be looked at

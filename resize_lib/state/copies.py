@@ -44,7 +44,7 @@ from resize_lib.waiting import idle_bcast
 from resize_lib.watch import ACTION_VARIABLE
 
 if TYPE_CHECKING:
-    from resize_lib.jobsession import Session
+    from resize_lib.runtime import Runtime
 
 VARIABLES = "the program's variables"  # a block of each part; no declared name has spaces
 _Places = dict[Path, Place]
@@ -80,7 +80,7 @@ class Own:
 class Copies:
     """Of one session."""
 
-    def __init__(self, session: Session, carry: Carry) -> None:
+    def __init__(self, session: Runtime, carry: Carry) -> None:
         self._session, self._carry = session, carry
         # Of loops that run: why the program cannot begin in their midst. To find it out is slow.
         self._obstacles: WeakKeyDictionary[Iterator[int], str] = WeakKeyDictionary()

@@ -15,7 +15,7 @@ from resize_lib.grid import Grid
 from resize_lib.state.iterators import CannotCopyError
 
 if TYPE_CHECKING:
-    from resize_lib.jobsession import Session
+    from resize_lib.runtime import Runtime
     from resize_lib.state.packing import Name
 
 OWN = ("resize_lib", "mpi4py")
@@ -27,7 +27,7 @@ PART = "a part of the declared"
 class Known:
     """The objects of a session now."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Runtime) -> None:
         self._session = session
         self._kept = {
             id(value.value): name
@@ -51,7 +51,7 @@ class Known:
             return ("kept", self._kept[id(value)])
         if not type(value).__module__.startswith(OWN):
             return None
-        if value is session:
+        if value is session.public:
             return ("session",)
         if isinstance(value, MPI.Comm):  # one that waits for its ranks refuses to be asked more
             names = (("comm", session.comm), ("world", MPI.COMM_WORLD))
@@ -74,7 +74,7 @@ class Known:
             case ("kept", of) if of in session.values:
                 return session.values[of].value
             case ("session",):
-                return session
+                return session.public
             case ("value", of) if of in session.values:
                 return session.values[of]
             case ("declared", of) if of in session.declared:
@@ -111,7 +111,7 @@ class Known:
         return next((name for name, low, high in self._parts if low <= begin < high), None)
 
 
-def _extents(session: Session) -> Any:
+def _extents(session: Runtime) -> Any:
     """Names of what is declared, and its memory: first byte and end."""
     for item in session.declared.values():
         local = getattr(item, "local", None)

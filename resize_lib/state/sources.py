@@ -88,7 +88,7 @@ class Sources:
             root = self.facts_of(scope).variable(
                 scope.function, scope.line, origin.first[1], running_in(scope.file, scopes)
             )
-        cell = self._cell(origin)
+        cell = self._cell(origin, scopes)
         if cell is not None:  # a parameter of the enclosing function has what its call gave it
             bound = cell if cell.set_up or not root.set_up else root
             root = replace(cell, line=bound.line, file=bound.file, set_up=cell.set_up | root.set_up)
@@ -109,13 +109,14 @@ class Sources:
         used = root.used or any(facts.mentions(origin.first[1]) for facts in others)
         return replace(root, used=used)
 
-    def _cell(self, origin: Origin) -> Variable | None:
+    def _cell(self, origin: Origin, scopes: Iterable[Scope]) -> Variable | None:
         """About a variable of an enclosing function, by the function that keeps it."""
         if origin.cell is None:
             return None
         file, function, name = origin.cell
         facts = self._facts_of(file)
-        return facts.variable(function, function, name) if facts.known else None
+        running = running_in(file, scopes)
+        return facts.variable(function, function, name, running) if facts.known else None
 
     def is_known(self, survey: Survey, path: Path) -> bool:
         """Whether there is a source that says something about it."""

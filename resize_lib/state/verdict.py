@@ -84,6 +84,13 @@ _ELECTED = (
 )
 
 
+_PAST = (
+    "is made of the rank's part of the data in one iteration and used in the next, where a resize"
+    " has given the rank another part: compute it in the iteration that uses it, or declare it"
+    " (rs.array)"
+)
+
+
 def by_place(facts: Variable) -> Role:
     """How ranks change a variable by their place among the others, if that matters."""
     return facts.role if facts.used and not facts.rebuilt else Role.NONE
@@ -94,6 +101,8 @@ def misplaced(facts: Variable, *, equal: bool) -> str:
     role = by_place(facts)
     if role is Role.STALE:
         return _STALE
+    if role is Role.PAST:
+        return _PAST
     return _ELECTED if role is Role.ELECTED and not equal else ""
 
 
@@ -119,7 +128,7 @@ def _unchanged(seen: Seen, facts: Variable) -> tuple[Fate, str]:
         return Fate.REFUSE, _DERIVED
     if seen.here == seen.now:
         return Fate.KEEP, ""
-    if sources & LOCAL or seen.opaque:
+    if sources & (LOCAL | {"empty"}) or seen.opaque:
         return Fate.KEEP, ""
     return Fate.REFUSE, _DIFFERS
 
@@ -134,12 +143,16 @@ def _changed(seen: Seen, facts: Variable) -> tuple[Fate, str]:
     if seen.coincides and (why := counted(facts)):
         return Fate.REFUSE, why
     sources = facts.set_up
+    between = seen.start == seen.before and sources & LOCAL and _adds(facts)
+    if between and seen.alone and facts.used:
+        return Fate.REFUSE, _UNCLEAR
     if seen.start != seen.before:
         if "size" in sources and facts.used:
             return Fate.REFUSE, _DERIVED
         if not facts.used or sources & LOCAL:
             return Fate.KEEP, ""
-        return Fate.REFUSE, _DIFFERS
+        if "empty" not in sources:  # np.empty: any rank has anything, until the loop fills it
+            return Fate.REFUSE, _DIFFERS
     if seen.before is None and seen.here is not None and seen.here != seen.now:
         # Bound between the first loop and this one, by every rank for itself.
         if "size" in sources and facts.used:
@@ -164,7 +177,7 @@ def restart(seen: Seen, facts: Variable, *, same_size: bool) -> tuple[Fate, str]
     if facts.rebuilt or not seen.equal or seen.here == seen.now:
         return Fate.KEEP, ""
     if seen.before == seen.now:
-        again = seen.opaque or not facts.used or facts.set_up & (LOCAL | {"size"})
+        again = seen.opaque or not facts.used or facts.set_up & (LOCAL | {"size", "empty"})
         return (Fate.KEEP, "") if again else (Fate.REFUSE, _NOT_AGAIN)
     if not same_size:
         between = seen.before is None and seen.here is not None and not facts.changed_line
@@ -188,8 +201,8 @@ def back(seen: Seen, facts: Variable) -> tuple[Fate, str]:
     """
     if facts.rebuilt:
         return Fate.KEEP, ""
-    if by_place(facts) is Role.STALE:
-        return Fate.REFUSE, _STALE
+    if by_place(facts) in (Role.STALE, Role.PAST):
+        return Fate.REFUSE, misplaced(facts, equal=seen.equal)
     if not seen.equal:
         own = facts.used and facts.accumulates
         return (Fate.REFUSE, "has a value of its own on each rank") if own else (Fate.KEEP, "")

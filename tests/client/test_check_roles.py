@@ -37,6 +37,18 @@ LEFT = "comm.rank - 1 if comm.rank > 0 else MPI.PROC_NULL"
         ("g = 0", "if comm.rank == comm.size - 1:\n    g += t\nx.local[:] += g", "g", Role.ELECTED),
         ("g = 0", "if t == 3 and comm.rank == comm.size // 2:\n    g = t\nx.local[:] += g", "g", Role.ELECTED),
         ("g = np.zeros(9)", "if comm.rank == comm.size - 1:\n    g[t] = t\nx.local[:] += g[0]", "g", Role.ELECTED),
+        # made of the rank's part, and used in the next iteration
+        ("g = 0.0", "now = x.local.sum()\ncomm.allreduce(now - g)\ng = now", "g", Role.PAST),
+        ("g = None", "if g is not None:\n    x.local[:] -= g\ng = x.local.copy()", "g", Role.PAST),
+        ("g = 0", "x.local[:] += g\ng = comm.exscan(len(x.local))", "g", Role.PAST),
+        ("g = 0", "x.local[:] += g\ng = comm.scatter(parts())", "g", Role.PAST),
+        ("g = []", "x.local[:] += sum(g[:comm.rank])\ng = comm.allgather(len(x.local))", "g", Role.PAST),
+        ("g = []", "x.local[:] += np.sum(g)\ng = comm.allgather(len(x.local))", "g", Role.NONE),
+        ("g = 0.0", "now = x.local.sum()\ncomm.allreduce(now)\nprint(now - g)\ng = now", "g", Role.NONE),
+        ("g = 0.0", "x.local[:] -= g\ng = comm.allreduce(x.local.sum())", "g", Role.NONE),
+        ("g = None", "if g is None or len(g) < len(x.local):\n    g = np.empty(len(x.local))\nnp.exp(x.local, out=g)\nx.local[:] = g", "g", Role.NONE),
+        ("import time\ng = 1.0", "save(g)\nt0 = time.time()\nx.local[:] += 1\ng = len(x.local) / (time.time() - t0)", "g", Role.NONE),
+        ("g = 0.0", "g = x.local.sum()\ncomm.allreduce(g)", "g", Role.NONE),
         # nothing of all this
         ("g = 0", "if comm.rank == 0:\n    g += t\nx.local[:] += g", "g", Role.NONE),
         ("g = 0", "for i in range(comm.rank, 9, comm.size):\n    g += i\nx.local[:] += g", "g", Role.NONE),

@@ -81,9 +81,11 @@ print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 def test_a_command_of_every_minute_imports_no_more_than_it_needs(
     words: str, tmp_path: Path
 ) -> None:
+    (tmp_path / "program").touch(0o755)
     ran = subprocess.run(
         [sys.executable, "-c", PROGRAM, *words.split()],
         env={**os.environ, "DQ_HOME": str(tmp_path)},
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,

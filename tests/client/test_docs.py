@@ -63,6 +63,22 @@ def test_every_page_is_in_one_of_the_four_kinds() -> None:
     assert sorted(listed) == sorted(there), "each page once"
 
 
+def test_the_page_of_commands_shows_no_inner_value() -> None:
+    """Tables of mkdocs-click print click's mark for a missing default as it is."""
+    markdown = pytest.importorskip("markdown")
+    pytest.importorskip("mkdocs_click")
+    text = (ROOT / "docs/commands.md").read_text()
+    html = markdown.markdown(text, extensions=["mkdocs-click", "tables"])
+    assert "--retry" in html and "Sentinel" not in html
+
+
+def test_search_needs_no_other_site() -> None:
+    settings = (ROOT / "mkdocs.yml").read_text()
+    assert "  - offline" in settings
+    assert "polyfills: [javascripts/iframe-worker.js]" in settings
+    assert (ROOT / "docs/javascripts/iframe-worker.js").is_file()
+
+
 # --- blocks --------------------------------------------------------------------------------------
 
 SHELLS = ("bash", "console", "sh")

@@ -69,6 +69,20 @@ def test_too_many_shares_are_refused_with_what_would_fit(opteron: Cluster) -> No
         ('engine = "emulated"\n[[nodes]]\nnames = "a\\n"', "not a node name"),
         ('engine = "emulated"\n[[nodes]]\nnames = "a"\ncore_share = 1.5', "core_share = 1.5"),
         ('engine = "emulated"\n[[nodes]]\nnames = "a"\n[link]\nduplex = "both"', "duplex"),
+        ('engin = "local"', "unknown key 'engin'; did you mean 'engine'?"),
+        ('engine = "locl"', "unknown engine 'locl'; did you mean 'local'?"),
+        ('processors = "four"', 'processors: a whole number is needed, not a text in "quotes"'),
+        ('engine = "emulated"\n[[nodes]]\nspeed = 1', "nodes entry 1: the key 'names' is missing"),
+        ('[[nodes]]\nname = "a"', "nodes entry 1: unknown key 'name'; did you mean 'names'?"),
+        ('[[nodes]]\nnames = ["a", 3]', "nodes entry 1 names entry 2: a text"),
+        ('[nodes]\nnames = "a"', "nodes: a list (write [[nodes]]) is needed, not a table"),
+        ('[link]\nduplex = "hal"', "link duplex: 'hal' is unknown; did you mean 'half'?"),
+        ("[link]\nrate = 3", "link: unknown key 'rate'; did you mean 'rate_mbit'?"),
+        ('[slurm]\npartion = "x"', "slurm: unknown key 'partion'; did you mean 'partition'?"),
+        (
+            "[network]\nport = 1",
+            "network: unknown key 'port'; did you mean 'ports'?",
+        ),
     ],
 )
 def test_senseless_files_are_refused(tmp_path: Path, text: str, complaint: str) -> None:

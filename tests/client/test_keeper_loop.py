@@ -8,13 +8,14 @@ import shutil
 import signal
 import socket
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dq_client.base import process
-from dq_client.node.ranks import keeper
+from dq_client.node.ranks import keeper, output
 from dq_client.node.ranks.keeper import AGAIN_S, GRACE_S, KILL_AGAIN_S, LINGER_S, WRITE_FOR_S
 from tests.client.keeper_played import Played
 
@@ -141,6 +142,54 @@ def test_the_last_output_waits_for_a_disk_that_is_full(
 def test_a_folder_that_is_gone_wants_no_end(played: Played) -> None:
     shutil.rmtree(played.folder)
     assert played.keeper._write_ends(over=True)
+
+
+def test_it_reaps_all_that_has_ended_and_reports_before_it_ends(
+    played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two ranks end between two looks, with a process that is no rank between them."""
+    world = played.start(nodes=("n1", "n1"))
+    played.does(do="leave")
+    exits = [(101, 0), (999, 9), (102, 3 << 8), (0, 0)]
+    monkeypatch.setattr(os, "waitpid", lambda *_: exits.pop(0))
+    played.keeper._wakes.send(b"x")
+    played.keeper.run()
+    assert [rank.code for rank in world.local.values()] == [0, 3] or not world.local
+    assert exits == []
+    assert played.keeper.failed == {"code": 3, "why": ""}
+    assert played.told()[-1]["state"]["failed"] == {"code": 3, "why": ""}
+    assert played.on_disk()["over"]
+
+
+def test_a_pipe_that_has_ended_is_not_read_any_more(played: Played) -> None:
+    world = played.start(nodes=("n1",))
+    reading, writing = output.pipe()
+    file = played.keeper._files.file(str(played.folder), "out")
+    stream = output.Stream(reading, file, (0, 0), label=False)
+    rank = world.local[0]
+    rank.streams.append(stream)
+    pump = partial(played.keeper._pump, rank, stream)
+    played.keeper._selector.register(stream, selectors.EVENT_READ, pump)
+    os.write(writing, b"half a line")
+    played.serves()
+    assert reading in played.watched()
+    os.close(writing)
+    played.serves()
+    assert (rank.streams, reading in played.watched()) == ([], False)
+    assert (played.folder / "out").read_bytes() == b"half a line"
+
+
+def test_a_forked_rank_has_none_of_its_sockets_and_closes_no_number(played: Played) -> None:
+    """The number may be a file of the program by then."""
+    world, kept = played.start(nodes=("n1",)), played.keeper
+    channels = [*world.local[0].channels(), kept._agent]
+    sockets = [c.sock for c in channels if c is not None]
+    sockets += [kept._listener, kept._wake, kept._wakes]
+    numbers = [end.fileno() for end in sockets]
+    kept._detach()
+    assert [end.fileno() for end in sockets] == [-1] * 6
+    for number in numbers:
+        os.close(number)  # an error if it was closed
 
 
 # --- the loop and the agent -----------------------------------------------------------------------

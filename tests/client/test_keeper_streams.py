@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -166,6 +167,11 @@ def test_what_some_ranks_are_told_besides(
     assert births[0].env.items() >= env.items()
 
 
+def test_all_ranks_run_the_first_program_unless_another_is_named() -> None:
+    assert [start().argv_of(rank) for rank in range(3)] == [["p"], ["q", "1"], ["q", "1"]]
+    assert start(program_of=[]).argv_of(2) == ["p"]
+
+
 def test_a_worker_knows_nothing_of_mpi(tmp_path: Path, births: list[process.Birth]) -> None:
     run(tmp_path, 2, spawned=True, worker=True)
     (birth,) = births
@@ -258,6 +264,11 @@ def test_memory_of_mpich_is_removed_and_nothing_else(
     world.remove_shared_memory([*map(str, gone), f"{tmp_path}/mpich_shm_../other"])
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
     assert World(start(adopted=[1, 2, 3]), ["n1"]).shared_memory() == set()
+    with (tmp_path / "mpich_shm_open").open("w+b") as shared, (tmp_path / "other").open("r+b") as b:
+        for file in (shared, b):
+            file.truncate(10)
+        with mmap.mmap(shared.fileno(), 10), mmap.mmap(b.fileno(), 10):
+            assert world.open_shared_memory(os.getpid()) == {shared.name}
     # FNV-1a of "a", from its authors' test vectors
     named = World(start(name="a"), ["n2"]).shared_memory()
     assert named == {f"{tmp_path}/mpich_shm_e40c292c_1"}

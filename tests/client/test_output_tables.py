@@ -101,13 +101,36 @@ def test_which_jobs_are_listed(
     assert [job["id"] for job in json.loads(capsys.readouterr().out)["jobs"]] == shown
     assert dq(*words) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [int(line.split()[0]) for line in lines[1:]] == shown
+    active_first = sorted(shown, key=lambda job: job != 3)
+    assert [int(line.split()[0]) for line in lines[1:]] == active_first
+
+
+def test_jobs_that_run_come_first_then_the_queue_then_the_last_that_ended() -> None:
+    states = ("done", "queued", "failed", "running", "held", "restarting", "starting", "killed")
+    found = [view(k, state=state) for k, state in enumerate(states, 1)]
+    shown, left_out = job_views.in_order(found, 2)
+    assert ([j["id"] for j in shown], left_out) == ([4, 7, 2, 5, 6, 3, 8], 1)
+    assert job_views.in_order([], 2) == ([], 0)
+
+
+@pytest.mark.parametrize("words", [(), ("--all",), ("--limit", "14"), ("--user", "ann")])
+def test_a_note_says_how_many_ended_jobs_are_not_listed(
+    monkeypatch: pytest.MonkeyPatch,
+    server: None,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "JOBS", [view(k) for k in range(1, 15)])
+    assert dq(*words) == 0
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 1 + (14 if words else 10)
+    assert err == ("" if words else "4 earlier jobs have ended: dq jobs --all\n")
 
 
 @pytest.mark.usefixtures("server")
 def test_a_state_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert dq("--state", "fialed") == 2
-    assert "--state fialed: one or more of held," in capsys.readouterr().err
+    assert "--state fialed: no such state; did you mean 'failed'?" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("server")

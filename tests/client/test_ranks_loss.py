@@ -207,6 +207,30 @@ def test_one_that_dies_elsewhere_before_the_others_are_free_is_lost_with_the_fir
     assert job.failed == []
 
 
+def test_one_that_was_alone_on_its_node_is_lost_with_the_first() -> None:
+    job = Job(2, 1)
+    first, other, alone = job.all()
+    job.dies(first)
+    job.deliver()
+    job.free(other)
+    job.dies(alone)
+    job.deliver()
+    assert job.regrouped(other) == [[0, 2]]
+
+
+def test_survivors_have_time_to_come_back_and_a_repeated_report_changes_nothing() -> None:
+    job = Job(2, 2)
+    job.dies(job.all()[2])
+    job.deliver()
+    said = {"freed": 1, "from": "b", "alive": 1, "free": 1, "size": 4, "dead": [2]}
+    free_all(job)
+    job.keepers["b"].heard(said, job.now)
+    job.wait(BACK_WITHIN_S - 0.1)
+    assert job.failed == []
+    job.wait(0.1)
+    assert job.failed == [SIGKILL]
+
+
 def test_its_time_is_over_when_it_has_come() -> None:
     job = Job(2)
     job.dies(job.all()[0])

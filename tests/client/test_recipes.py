@@ -66,7 +66,7 @@ def start(recipe: Recipe, *argv: str, cwd: Path, goes_on: bool = False, **more: 
         ({"progress": {"pattern": "step"}}, r"put \(...\) around"),
         ({"progress": {"pattern": "(step"}}, "no regular expression"),
         ({"progress": {"pattern": "step", "counts": True}}, "give go_on.says"),
-        ({"speed": 1}, "unknown field `speed`"),
+        ({"speed": 1}, "unknown key 'speed'; known: name, progress"),
         ({"start": {"edit": [{"file": "input", "find": "a", "put": "b"}]}}, "a value that has"),
     ],
 )

@@ -1,14 +1,12 @@
-"""Figures and places on the pictures, against values worked out by hand."""
+"""Figures, against values worked out by hand."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from dq_client.show.report.data import Job, Line, checked
+from dq_client.show.report.data import Job, checked
 from dq_client.show.report.measures import (
     Resizes,
     fastest,
@@ -17,10 +15,8 @@ from dq_client.show.report.measures import (
     resizes,
     run_times,
 )
-from dq_client.show.report.scales import Logarithmic, ticks, time_ticks
 from dq_client.show.report.text import printable, seconds, shortened
-from dq_client.show.report.timeline import stacked
-from tests.client.report_data import T0, job, mix, overshot, report, stay
+from tests.client.report_data import job, overshot, report, stay
 
 
 def one(data: dict[str, Any]) -> Job:
@@ -80,84 +76,6 @@ def test_a_run_without_jobs_or_processors_has_no_times() -> None:
     assert run_times(checked(report([overshot()], capacity=0))).used_pct is None
 
 
-# --- processors over time --------------------------------------------------------------------
-
-
-def test_jobs_stand_on_each_other_in_the_order_given() -> None:
-    low = Line(1, "low", "running", [(0.0, 2), (5.0, 4), (10.0, 0)])
-    high = Line(2, "high", "running", [(2.0, 3), (8.0, 0)])
-    pieces, peak = stacked([low, high], 0.0, 10.0, 0.0)
-    assert [(p.since_s, p.until_s, p.low, p.high) for p in pieces[0]] == [
-        (0.0, 5.0, 0, 2), (5.0, 10.0, 0, 4),
-    ]  # fmt: skip
-    assert [(p.since_s, p.until_s, p.low, p.high) for p in pieces[1]] == [
-        (2.0, 5.0, 2, 5), (5.0, 8.0, 4, 7),
-    ]  # fmt: skip
-    assert peak == 7
-
-
-def test_a_start_just_after_another_jobs_shrink_is_not_lost() -> None:
-    gives = Line(1, "gives", "running", [(0.0, 4), (10.0, 2), (30.0, 0)])
-    takes = Line(2, "takes", "running", [(10.001, 2), (29.0, 0)])
-    pieces, _ = stacked([gives, takes], 0.0, 30.0, 0.5)
-    assert [(p.since_s, p.until_s, p.low, p.high) for p in pieces[1]] == [(10.0, 29.0, 2, 4)]
-
-
-jobs_over_time = st.lists(
-    st.lists(st.tuples(st.integers(0, 50), st.integers(0, 9)), min_size=1, max_size=6,
-             unique_by=lambda step: step[0]).map(sorted),
-    max_size=5,
-)  # fmt: skip
-
-
-@given(jobs_over_time, st.integers(0, 49))
-def test_the_stack_is_as_high_as_the_jobs_together_at_any_time(walks: Any, at: int) -> None:
-    lines = [
-        Line(i, "j", "s", [*((float(t), size) for t, size in walk), (60.0, 0)])
-        for i, walk in enumerate(walks)
-    ]
-    pieces, peak = stacked(lines, 0.0, 60.0, 0.0)
-    moment = at + 0.5
-    for line, own in zip(lines, pieces, strict=True):
-        sizes = [size for t, size in line.steps if t <= moment]
-        shown = [p.high - p.low for p in own if p.since_s <= moment < p.until_s]
-        assert shown == ([sizes[-1]] if sizes and sizes[-1] else [])
-    tops = [p.high for own in pieces for p in own if p.since_s <= moment < p.until_s]
-    assert max(tops, default=0) <= peak
-
-
-# --- scales and words ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("high", "about", "expected"),
-    [(0.109, 5, [0, 0.05, 0.1, 0.15]), (60.1, 5, [0, 20, 40, 60, 80]), (4, 5, [0, 1, 2, 3, 4]),
-     (0, 5, [0, 1]), (1e-9, 1, [0, 1e-9])],
-)  # fmt: skip
-def test_ticks_are_round_and_reach_the_highest_value(
-    high: float, about: int, expected: list[float] | list[int]
-) -> None:
-    assert ticks(high, about) == pytest.approx(expected)
-
-
-def test_ticks_of_counts_are_whole() -> None:
-    assert ticks(1, 5, whole=True) == [0, 1]
-    assert ticks(7, 20, whole=True) == list(range(8))
-
-
-@given(st.floats(1e-6, 1e9), st.integers(1, 12))
-def test_time_ticks_lie_within_the_span_and_are_few(span_s: float, about: int) -> None:
-    found = time_ticks(span_s, about)
-    assert found[0] == 0
-    assert found[-1] <= span_s * (1 + 1e-6)
-    assert len(found) <= about + 1
-
-
-def test_doubling_is_always_the_same_distance() -> None:
-    at = Logarithmic(1, 16, 0, 100)
-    assert [at(n) for n in (1, 2, 4, 8, 16)] == pytest.approx([0, 25, 50, 75, 100])
-
-
 @pytest.mark.parametrize(
     ("value", "text"),
     [(None, "–"), (0, "0 s"), (4.3e-4, "430 µs"), (0.0823, "82.3 ms"), (0.99999, "1 s"),
@@ -171,8 +89,3 @@ def test_words_for_people() -> None:
     assert printable("a\x1b[2Jb\u202ec\n é") == "a�[2Jb�c� é"
     assert shortened("abcdef", 4) == "abc…"
     assert shortened("abcd", 4) == "abcd"
-
-
-def test_the_mix_never_holds_more_than_there_is() -> None:
-    data = checked(report(mix(), capacity=40, now_s=660)).timeline
-    assert stacked(data.jobs, T0, T0 + 660, 0.0)[1] <= data.capacity

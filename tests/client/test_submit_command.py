@@ -181,3 +181,49 @@ def test_a_job_without_a_name_is_called_as_its_program(
 ) -> None:
     assert dq("--", *program.split(" ")) == 0
     assert server.submitted[0].name == name
+
+
+class Watched:
+    """A server with one job that ends after so many looks; `stalled` at each time it is asked."""
+
+    def __init__(self, stalled: list[str]) -> None:
+        self.stalled = stalled
+
+    def call(self, body: Any, timeout_s: Any = None) -> Any:
+        if isinstance(body, m.StatusQuery):
+            return m.Data({"stalled": self.stalled.pop(0)})
+        state = "running" if self.stalled else "done"
+        return m.Data({"id": 7, "state": state, "reason": "fine", "exit_code": 0, "jobs": []})
+
+
+def test_who_waits_is_told_of_a_stall_and_of_its_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    full = "not saved: no space left on device"
+    server = Watched(["", full, full, "", ""])
+    monkeypatch.setattr(module, "STALL_LOOK_S", 0.0)
+    monkeypatch.setattr("dq_client.show.feed.one_job.looks", _asked_always)
+    assert module.wait_for(server, 7) == 0  # type: ignore[arg-type]
+    assert capsys.readouterr().err.splitlines() == [
+        f"the server waits, and so does the job: {full}",
+        "the server goes on",
+        "job 7 done: fine",
+    ]
+
+
+def _asked_always(connection: Any, job_id: int) -> Iterator[Any]:
+    while True:
+        yield connection.call(m.JobQuery(job_id)).data
+
+
+def test_who_gives_up_waiting_is_told_that_the_job_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "until_ended", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        module.wait_for(Watched([]), 7)  # type: ignore[arg-type]
+    said = "job 7 goes on; dq logs -f 7 follows it, dq kill 7 ends it\n"
+    assert capsys.readouterr().err == said

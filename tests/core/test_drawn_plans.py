@@ -19,13 +19,13 @@ from dq_server.sim.evolution import (
     FIT_RULES,
     EvolutionProfile,
     OnlinePlanner,
-    measure,
     plan_ahead,
     plan_offline,
 )
 from dq_server.sim.malleable import Malleability, MalleableWorkload
 from dq_server.sim.output import Run, csv_lines
 from dq_server.sim.workload import RigidWorkload, Workload
+from harness.plan_metrics import measure
 from tests.core.recording import Recorder
 
 SEEDS = range(25)

@@ -15,10 +15,10 @@ from dq_server.sim.evolution import (
     FIT_RULES,
     EvolutionProfile,
     ScheduledProfile,
-    measure,
     place,
     plan_offline,
 )
+from harness.plan_metrics import measure
 from tests.core.test_evolution_fit import occupations, profiles, resource, run, starts_of
 
 

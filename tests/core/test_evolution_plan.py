@@ -22,10 +22,10 @@ from dq_server.sim.evolution import (
     UnknownFitError,
     check_plan,
     fit_rule,
-    measure,
     place,
     plan_offline,
 )
+from harness.plan_metrics import measure
 
 NODES = 5
 queues = st.lists(

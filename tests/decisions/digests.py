@@ -38,12 +38,12 @@ from dq_server.core.scheduler import Scheduler
 from dq_server.core.settings import named_config
 from dq_server.live.store.journal import actions_of
 from dq_server.sim.engine import Simulation
-from dq_server.sim.generators.lublin import lublin
 from dq_server.sim.journal import read_journal
 from dq_server.sim.malleable import Malleability, MalleableWorkload
 from dq_server.sim.output import Run, csv_lines
 from dq_server.sim.swf import processors_of, read_swf
 from dq_server.sim.workload import RigidWorkload
+from harness.generators.lublin import lublin
 from tests.dst.world import World
 
 HERE = Path(__file__).parent

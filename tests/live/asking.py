@@ -40,7 +40,7 @@ def note(rs: Session, **what: Any) -> None:
 
 def main() -> int:
     words = sys.argv[1:]
-    with resize_lib.session(checksums=True) as rs:
+    with resize_lib.session() as rs:
         data = rs.array("data", ITEMS, init=lambda i: 3.0 * i)
         state = rs.value("state", {"turns": 0, "asked": 0, "calm": 0})
         for _ in rs.iterations():

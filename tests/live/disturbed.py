@@ -19,7 +19,7 @@ QUIET_S, BUSY_S = {1: 0.4, 2: 0.2, 4: 0.1}, 0.6
 
 def main() -> int:
     folder = Path(sys.argv[1])
-    with resize_lib.session(checksums=True) as rs:
+    with resize_lib.session() as rs:
         data = rs.array("data", 100, init=lambda i: 1.0 * i)
         for _ in rs.iterations():
             seen = [(folder / "stop").exists(), (folder / "busy").exists()]

@@ -15,7 +15,7 @@ ITEMS = 1000
 
 def main() -> int:
     seconds = float(sys.argv[1])
-    with resize_lib.session(checksums=True) as rs:
+    with resize_lib.session() as rs:
         data = rs.array("data", ITEMS, init=lambda i: 3.0 * i)
         state = rs.value("state", {"turns": 0, "end": time.monotonic() + seconds})
         for _ in rs.iterations():

@@ -14,13 +14,13 @@ import sys
 import time
 from pathlib import Path
 
-from resize_lib import jobsession, resize
+from resize_lib import jobsession, resize, runtime
 
 FOLDER = Path(sys.argv[1])
 GATES = {int(turn) for turn in sys.argv[2].split(",")}
 
 
-class GatedSession(jobsession.Session):
+class GatedRuntime(runtime.Runtime):
     """Counts its turns, in whichever loop."""
 
     made = 0
@@ -43,6 +43,6 @@ class GatedSession(jobsession.Session):
 
 if __name__ == "__main__":
     resize.PATIENT_FROM_S = 0.0  # no turn goes by while ranks that join come up
-    jobsession.Session = GatedSession  # type: ignore[misc]
+    jobsession.Runtime = GatedRuntime  # type: ignore[attr-defined]
     sys.argv = sys.argv[3:]
     runpy.run_path(sys.argv[0], run_name="__main__")

@@ -26,7 +26,7 @@ def main() -> int:
     parser.add_argument("--flat", action="store_true", help="a grid of one row is the fastest")
     parser.add_argument("--stop", type=Path)
     o = parser.parse_args()
-    with resize_lib.session(checksums=True) as rs:
+    with resize_lib.session() as rs:
         A = rs.matrix("A", o.n, o.n, block=32, init=uniform(1))
         B = rs.matrix("B", o.n, o.n, block=32, init=uniform(2))
         C = rs.matrix("C", o.n, o.n, block=32)

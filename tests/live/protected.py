@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from resize_lib.descriptors import ProcessGrid
     from resize_lib.jobsession import Session
     from resize_lib.redistribution import Placement
+    from resize_lib.runtime import Runtime
 
 
 def row_and_column(i: NDArray[Any], j: NDArray[Any]) -> NDArray[Any]:
@@ -107,7 +108,7 @@ def main() -> int:
     if o.die_in_resize and first_life:
         move = resize.move
 
-        def die(session: Session, old: Placement, new: Placement, comm: MPI.Intracomm) -> None:
+        def die(session: Runtime, old: Placement, new: Placement, comm: MPI.Intracomm) -> None:
             if session.rank == (session.size - 1 if o.die_in_resize == "last" else 0):
                 os.kill(os.getpid(), signal.SIGKILL)
             move(session, old, new, comm)

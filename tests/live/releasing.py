@@ -16,7 +16,7 @@ TURNS = 200
 
 def main() -> None:
     resize_lib.attach(kind="evolving", max=3, name="releasing")
-    with resize_lib.session(checksums=True) as rs:
+    with resize_lib.session() as rs:
         data = rs.array("data", 300, init=lambda i: 3.0 * i)
         asked = rs.value("asked", 0)
         for turn in rs.iterations(TURNS):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def main() -> int:
     stop, code = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0
-    with resize_lib.session(checksums=True) as rs:
+    with resize_lib.session() as rs:
         data = rs.array("data", 500, init=lambda i: 3.0 * i)
         turns = rs.value("turns", 0)
         sizes: Value[list[int]] = rs.value("sizes", [])

@@ -168,7 +168,12 @@ def test_a_second_server_on_the_same_address_is_refused(cluster: Live, tmp_path:
 @pytest.mark.mpi
 def test_a_missing_program_takes_nobody_down(cluster: Live) -> None:
     healthy = cluster.submit("-n", 1, "--", "sleep", 4)
-    broken = cluster.submit("-n", 2, "--", "/nonexistent/program")
+    refused = cluster.run("submit", "-n", 2, "--", "/nonexistent/program")
+    assert (refused.returncode, refused.stdout) == (4, "")
+    assert refused.stderr == "dq: /nonexistent/program: no such program\n"
+    # It might have been made before its start, or have gone since.
+    broken = cluster.submit("-n", 2, "--hold", "--", "/nonexistent/program")
+    cluster.dq("release", broken)
     end = cluster.wait(broken, lambda j: j["state"] == "failed")
     assert "no such program: /nonexistent/program" in end["reason"]
     assert "no such program" in cluster.dq("why", broken)

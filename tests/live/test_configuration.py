@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,13 +55,37 @@ def test_a_setting_is_given_once() -> None:
     )
 
 
-def test_an_unknown_table_names_all_that_are_known() -> None:
+@pytest.mark.parametrize(
+    ("tables", "text"),
+    [
+        (
+            {"xy": {}},
+            "unknown table [xy]; known: [dfs], [environment], [launch], [nodes], [pool],"
+            " [quotas], [scheduler], [watch]",
+        ),
+        ({"lunch": {}}, "unknown table [lunch]; did you mean '[launch]'?"),
+        ({"launch": {"grwth": 1}}, "unknown setting 'grwth' in [launch]; did you mean 'growth'?"),
+        ({"scheduler": {"polcy": "easy"}}, "'polcy' in [scheduler]; did you mean 'policy'?"),
+        ({"scheduler": {"policy": "eazy"}}, "unknown policy 'eazy'; did you mean 'easy'?"),
+        ({"scheduler": {"policy": "fcsf"}}, "unknown policy 'fcsf'; did you mean 'fcfs'?"),
+        ({"scheduler": {"order": "priorty"}}, "policy 'priorty'; did you mean 'priority'?"),
+        ({"scheduler": {"mebff": {}}}, "'mebff' in [scheduler]; did you mean 'mebf'?"),
+        ({"scheduler": {"mebf": {"thta": 1}}}, "'thta' in [scheduler.mebf]; did you mean 'theta'?"),
+        ({"watch": {"acton": 1}}, "unknown setting 'acton' in [watch]; did you mean 'action'?"),
+        (
+            {"quotas": {"user": {"ann": {"procesors": 4}}}},
+            "unknown setting 'procesors' in [quotas.user.ann]; did you mean 'processors'?",
+        ),
+        ({"dfs": {"polcy": "none"}}, "unknown setting 'polcy' in [dfs]; did you mean 'policy'?"),
+    ],
+)
+def test_an_unknown_word_is_answered_with_the_one_that_may_be_meant(
+    tables: dict[str, Any], text: str
+) -> None:
     with pytest.raises(UsageError) as caught:
-        parse_config({"lunch": {"growth": "join"}}, "x.toml")
-    assert str(caught.value) == (
-        "x.toml: unknown table [lunch]; known: [dfs], [environment], [launch], [nodes], [pool],"
-        " [quotas], [scheduler], [watch]"
-    )
+        parse_config(tables, "x.toml")
+    assert str(caught.value).startswith("x.toml: ")
+    assert str(caught.value).endswith(text)
 
 
 def test_other_settings_override_the_set() -> None:

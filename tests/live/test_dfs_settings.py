@@ -77,7 +77,7 @@ def test_the_journal_keeps_it(tmp_path: Path) -> None:
         ("[dfs]\npolicy = 'fair'", "[dfs] policy: 'fair' is none of 'none', 'single'"),
         ("[dfs]\ninterval_s = 'soon'", "[dfs] interval_s = 'soon': seconds, or a text HH:MM:SS"),
         ("[dfs]\ndecay = 2", "decay = 2"),
-        ("[dfs]\ndecoy = 2", "unknown setting 'decoy' in [dfs]; known: policy"),
+        ("[dfs]\ndecoy = 2", "unknown setting 'decoy' in [dfs]; did you mean 'decay'?"),
         ("[dfs.user.u]\nlimit = 2", "unknown setting 'limit' in [dfs.user.u]"),
         ("[dfs.user]\nu = 2", "[dfs.user.NAME]"),
         ("[dfs.qos.q]\nsingle_delay_s = -1", "qos q: single_delay_s = -1"),

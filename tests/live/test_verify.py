@@ -227,7 +227,7 @@ def test_output_alone_may_differ(tmp_path: Path) -> None:
     program = """\
 for i in rs.iterations(24):
     pass
-print("resized" if rs.job.resize_id else "plain") if rs.rank == 0 else None
+print("resized" if rs._session.job.resize_id else "plain") if rs.rank == 0 else None
 """
     code, found, notes = verify(tmp_path, program, "--sizes", "1,2", "--resizes", 2)
     assert code == 1, notes

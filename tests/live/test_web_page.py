@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("uvicorn", reason="dq web needs the extra web")
 
+from dq_client.show.report.page import write_report
 from harness.live import Live
+from tests.client.report_data import report, thesis
 from tests.live.browsing import browser, resize, theme, until
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.browser]
@@ -61,6 +64,31 @@ def test_a_job_grows_before_ones_eyes(cluster: Live) -> None:
         # Nothing was forbidden by the page's own policy, and no script has failed.
         assert [e for e in driver.get_log("browser") if e["level"] == "SEVERE"] == []
         cluster.dq("kill", job)
+
+
+def test_a_report_has_the_same_pictures_without_a_server(tmp_path: Path) -> None:
+    data = report([thesis()], about=1, capacity=25, now_s=1400)
+    own = data["jobs"][0]
+    ends = [*(s["since_s"] for s in own["sizes"][1:]), own["end_s"]]
+    own["places"] = [
+        {"since_s": s["since_s"], "until_s": end, "nodes": {"n01": f"0-{s['processors'] - 1}"}}
+        for s, end in zip(own["sizes"], ends, strict=True)
+    ]
+    own["name"] = NAME
+    write_report(tmp_path / "report.html", data)
+    with browser() as driver:
+        driver.get((tmp_path / "report.html").as_uri())
+        until(driver, BLOCKS, lambda n: n == len(own["places"]))
+        label = "document.querySelector('{}').getAttribute('aria-label')"
+        spot = until(driver, label.format(".curve"), lambda text: bool(text) and "spot" in text)
+        assert spot.startswith("Time of an iteration: 2: 1 min 0 s, 4: 28.9 s")
+        assert spot.endswith("sweet spot 16 processors")
+        until(driver, label.format("#use"), lambda text: bool(text) and "Processors in use" in text)
+        for width in (1300, 390):
+            resize(driver, width, 900)
+            until(driver, HAS_OVERFLOW, lambda over: over is False)
+        assert driver.execute_script("return window.bad ?? null") is None
+        assert [e for e in driver.get_log("browser") if e["level"] == "SEVERE"] == []
 
 
 def visible(driver: Any) -> str:

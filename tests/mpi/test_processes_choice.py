@@ -48,12 +48,12 @@ def test_reason_against_resizing_is_in_plain_words(arguments: str, says: str) ->
 @pytest.mark.mpi
 def test_program_without_mpiexec_runs_at_its_one_rank_and_says_why() -> None:
     code = """
-from resize_lib.processes import ResizeUnsupportedError, choose_backend
+from resize_lib.processes import ResizeUnsupportedError, choose_backend, expand
 backend = choose_backend()
 assert backend is choose_backend()
 comm = backend.start()
 said = []
-for ask in (lambda: backend.expand(comm, ["n01"]), lambda: backend.begin_expand(["n01"]),
+for ask in (lambda: expand(backend, comm, ["n01"]), lambda: backend.begin_expand(["n01"]),
             lambda: backend.complete_expand(comm), lambda: backend.shrink(comm, {0}),
             backend.leave):
     try:

@@ -92,10 +92,6 @@ def test_memory_that_runs_out_behind_the_first_agreement_is_agreed_on_too() -> N
     tell("no_room_for_what_arrives", 3)
 
 
-def test_a_lost_piece_is_noticed_by_every_rank() -> None:
-    tell("a_lost_piece_is_noticed", 2)
-
-
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_what_cannot_be_read_from_a_neighbour_goes_by_message(seed: int) -> None:
     tell("a_neighbours_memory_out_of_reach", 3, seed=seed)

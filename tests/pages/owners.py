@@ -19,7 +19,7 @@ from harness.pages import Block, blocks
 C = "resize_lib/c/examples/"
 OWNERS: dict[str, tuple[str, ...]] = {
     "CONTRIBUTING.md": ("- its second command is what this test is run by",),
-    "README.md": ("page", "page", "page", "page"),
+    "README.md": ("page",) * 3,
     "arrays.md": ("ranks", "job", "ranks", "job", "ranks", "ranks"),
     "attach.md": ("shell", "shell", "ranks"),
     "c.md": (C + "step.c", C + "around.py", "shell", "shell", C + "jacobi.c", C + "stencil3d.c",

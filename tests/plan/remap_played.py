@@ -41,11 +41,7 @@ class Backend:
     def cancel_expand(self) -> None:
         self._do("cancel")
 
-    def expand(self, _: Any, hosts: list[str], *, world: int, touch: Any) -> Any:
-        self._do("expand", hosts, world, touch)
-        return "wider"
-
-    def complete_expand(self, _: Any) -> Any:
+    def complete_expand(self, _: Any, _refused: str = "") -> Any:
         self._do("complete")
         return "wider"
 

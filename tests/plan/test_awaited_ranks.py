@@ -26,7 +26,7 @@ def awaiting() -> Iterator[Awaiting]:
     keeper, rank = socket.socketpair()
     backend = OwnBackend.__new__(OwnBackend)  # what a whole one does is for a process of its own
     backend._link = RankLink(rank)
-    backend._awaited = Awaited(WORLD, 2, time.monotonic() + LONG_S, same_program=False)
+    backend._awaited = Awaited(WORLD, 2, time.monotonic() + LONG_S)
     with keeper, rank:
         yield backend, keeper
 

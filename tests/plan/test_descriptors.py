@@ -18,7 +18,6 @@ from resize_lib.descriptors import (
     DescriptorError,
     Distributed,
     ProcessGrid,
-    Replicated,
     Weighted1D,
     numroc,
 )
@@ -105,7 +104,6 @@ def test_weights_decide_the_shares() -> None:
         (lambda: Weighted1D(4, (0, 0)), "above 0"),
         (lambda: Weighted1D(4, (1, float("nan"))), "finite"),
         (lambda: Weighted1D(4, (1, 1)).axis(ProcessGrid(1, 3)), "2 weights, the grid 1x3 3 ranks"),
-        (lambda: Replicated((3, -1)), "trailing dimension"),
         (lambda: ProcessGrid(2, 2).coords(4), "rank 4 is not on the grid 2x2"),
         (lambda: ProcessGrid(2, 2).rank(2, 0), "not on the grid"),
         (lambda: BlockCyclic(4, 4, 1, 1).owner(4, 0, ProcessGrid(1, 1)), "outside"),
@@ -124,5 +122,4 @@ def test_numpy_integers_count_as_whole_numbers() -> None:
 def test_only_arrays_that_are_cut_are_distributed() -> None:
     cut = [BlockCyclic(1, 1, 1, 1), Block1D(1), Cyclic1D(1), Weighted1D(1, (1,))]
     assert all(isinstance(layout, Distributed) for layout in cut)
-    assert not isinstance(Replicated((1,)), Distributed)
     assert not isinstance(Custom(lambda *_: [], lambda *_: None), Distributed)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from resize_lib.recording.fingerprints import NUMBERS_MAX, Part, of, part, records, text
+from resize_lib.recording.fingerprints import NUMBERS_MAX, PartFingerprint, of, part, records, text
 
 
 def free(_: Any) -> bool:
@@ -101,7 +101,7 @@ def test_memory_that_is_barred_is_not_read() -> None:
 # --- parts ---------------------------------------------------------------------------------------
 
 
-def added(parts: list[Part]) -> tuple[list[int], list[float]]:
+def added(parts: list[PartFingerprint]) -> tuple[list[int], list[float]]:
     exact = [sum(each) % (1 << 64) for each in zip(*(p.exact for p in parts), strict=True)]
     return exact, [math.fsum(each) for each in zip(*(p.sums for p in parts), strict=True)]
 

@@ -368,7 +368,7 @@ def test_parts_that_a_rank_does_not_see_are_fetched(played: Played) -> None:
     played.in_memory()
     played.each(lambda one: one.make())
     # Nodes are machines of their own: each rank sees its own only.
-    played.patch.setattr(in_place.Memory, "hosts", lambda mine: [mine.host])
+    played.patch.setattr(in_place.CopyMemory, "hosts", lambda mine: [mine.host])
     played.patch.setattr(in_place.Parts, "are_here", lambda _: False)
     fetched, fetch = list[Any](), in_place.Parts.fetch
 
@@ -379,6 +379,11 @@ def test_parts_that_a_rank_does_not_see_are_fetched(played: Played) -> None:
     played.patch.setattr(in_place.Parts, "fetch", note)
     assert played.each(back, ()) == 3 * [BACK]
     assert fetched == 6 * [{0}], "part 0 says what else is needed: nothing is declared"
+
+
+def test_the_copy_of_a_single_rank_has_part_0_only(alone: Protector) -> None:
+    parts: dict[int, Any] = {0: SimpleNamespace(grid=ProcessGrid(1, 1))}
+    assert recovery.needed(alone.session, parts.__getitem__) == {0}
 
 
 @pytest.mark.parametrize("size", [1, 10, 11])
@@ -393,7 +398,7 @@ def test_a_part_arrives_whole_in_pieces(played: Played, size: int) -> None:
     chosen = in_place.Chosen(copy, (("n1", 0),))
 
     def work(comm: Any) -> Any:
-        memory = in_place.Memory(played.memory, JOB, "n1")
+        memory = in_place.CopyMemory(played.memory, JOB, "n1")
         with in_place.Parts(comm, memory, chosen) as parts:
             if comm.rank:  # as if it were on another machine
                 parts._paths[0] = Path("/nowhere")
@@ -420,12 +425,12 @@ def test_the_newest_copy_that_is_sound_is_taken_and_newer_ones_go(played: Played
 def test_only_the_first_rank_of_a_node_puts_its_folder_in_order(played: Played) -> None:
     played.in_memory()
     played.each(twice)
-    memory = in_place.Memory(played.memory, JOB, "n1")
+    memory = in_place.CopyMemory(played.memory, JOB, "n1")
     copy = generations.read_copy(played.of("n1") / "2.1")
     chosen = in_place.Chosen(copy, (("n1", 0),) * 3)
     in_place.settle(memory, chosen, leads=False)
     assert len(complete_copies(played.of("n1"))) == 2
-    in_place.settle(in_place.Memory(played.memory, JOB, "n3"), chosen, leads=True)
+    in_place.settle(in_place.CopyMemory(played.memory, JOB, "n3"), chosen, leads=True)
     in_place.settle(memory, chosen, leads=True)
     assert [path.name for path in complete_copies(played.of("n1"))] == ["2.1"]
 

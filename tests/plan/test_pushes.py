@@ -11,7 +11,7 @@ from resize_lib.redistribution import Arena, MovingArray, Placement
 from resize_lib.redistribution.arrays import DistributedArrays
 from resize_lib.redistribution.handshake import LOCATIONS, Records
 from resize_lib.redistribution.pushes import Pushes
-from resize_lib.redistribution.routes import Form
+from resize_lib.redistribution.routes import MemoryOrder
 from resize_lib.redistribution.types import Site
 from tests.plan.test_slabs import records
 
@@ -105,6 +105,6 @@ def test_arrays_in_larger_ones_are_read() -> None:
     """Their ghosts lie between the rows."""
     arrays = made(FOUR, ONE, 2)
     pushes = Pushes.of(arrays, records(4, cores=EIGHT_CORES), lambda *_: True, ())
-    arrays.routes.forms[1] = Form(transposed=True, has_gaps=True)
+    arrays.routes.forms[1] = MemoryOrder(transposed=True, has_gaps=True)
     assert [pushes.covers(3, 0, position) for position in (0, 1)] == [True, False]
     assert not pushes.covers(0, 0, 0), "it stays"

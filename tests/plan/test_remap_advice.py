@@ -180,14 +180,14 @@ def test_each_step_is_done_by_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
         resize.carry_out(mine, answer, step)
     taken = ("taken in", answer, "wider")
     assert done == [("regrid", answer), ("shrink", answer), ("leave", answer), taken, taken]
-    assert mine.backend.done == [("expand", ["n2"], 7, []), ("complete",)]
+    assert mine.backend.done == [("begin", ["n2"], 7, []), ("complete",), ("complete",)]
 
 
 @pytest.mark.parametrize("begun", [True, False])
 @pytest.mark.parametrize("rank", [0, 1])
 def test_an_expansion_that_fails_is_told_by_rank_0(begun: bool, rank: int) -> None:
     mine = session(rank=rank)
-    mine.backend.fails = dict.fromkeys(("expand", "complete"), SetupError("x" * 5000))
+    mine.backend.fails = {"complete": SetupError("x" * 5000)}
     resize.expand(mine, grant(), begun=begun)
     assert mine.link.told == ([] if rank else [m.Aborted(7, "x" * 4000, True)])
 
@@ -195,7 +195,7 @@ def test_an_expansion_that_fails_is_told_by_rank_0(begun: bool, rank: int) -> No
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_resize_that_is_done_is_told_by_rank_0(rank: int) -> None:
     mine = session(rank=rank)
-    mine.carry.carried = "x" * 1001
-    resize._committed(mine, 7, [11, 12])
+    mine.carry.carried, mine.carry.apply = "x" * 1001, list
+    resize._moved(mine, grant(), [11, 12])
     done = m.Committed(7, redistribution_time_s=0.5, pids=[11, 12], carried="x" * 1000)
     assert mine.link.told == ([] if rank else [done])

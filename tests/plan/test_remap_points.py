@@ -11,7 +11,14 @@ import pytest
 from dq_client.base import messages as m
 from resize_lib import remap_point
 from resize_lib.pace import BURST, CHECK_S, CHECK_SOON_S, Plan
-from resize_lib.remap_point import GO_ON_BELOW_S, LABEL_MAX, MOVES, QUIET_S, RemapPoints, Told
+from resize_lib.remap_point import (
+    GO_ON_BELOW_S,
+    LABEL_MAX,
+    MOVES,
+    QUIET_S,
+    RemapDecision,
+    RemapPoints,
+)
 from resize_lib.resize import Step
 from tests.plan.remap_played import CONTINUE, grant, session
 
@@ -310,9 +317,9 @@ def test_an_expansion_under_way_goes_on_without_an_answer(played: Played) -> Non
 # --- what is done ---------------------------------------------------------------------------------
 
 
-def told(step: Step, answer: m.RemapAnswer = CONTINUE, **more: Any) -> Told:
+def told(step: Step, answer: m.RemapAnswer = CONTINUE, **more: Any) -> RemapDecision:
     given: dict[str, Any] = {"copy": False, "plan": Plan(), "answers": 1, "reported": True}
-    return Told(answer, step, **(given | more))
+    return RemapDecision(answer, step, **(given | more))
 
 
 @pytest.mark.parametrize("step", list(Step))

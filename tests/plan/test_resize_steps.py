@@ -39,7 +39,7 @@ class Played:
         self.mine.loops = SimpleNamespace(give_up=lambda: self.done.append("give up"))
         self.mine.backend.shrink = self._shrink
         self.mine.backend.leave = self._leave
-        self.mine._end = SimpleNamespace(give_up=self._give_up)
+        self.mine.end = SimpleNamespace(give_up=self._give_up)
         self.comm: Any = MPI.COMM_SELF  # of those that stay
         self.error: Exception | None = None
         patch.setattr(resize, "move", self._move)

@@ -73,6 +73,19 @@ GROWTH = [
     ("a a : b b", "used set_up=rank", KEEP, ""),
     ("a a : b b", "used set_up=clock", KEEP, ""),
     ("a a : b b 1", "used set_up=part", KEEP, ""),
+    # what memory had by chance: the job's, once the loop has filled it on all ranks alike
+    ("a a : b b", "used set_up=empty", KEEP, ""),
+    ("a b : c c", "used set_up=empty", CARRY, ""),
+    ("a b : c c 1", "used set_up=empty", CARRY, ""),
+    ("a b : c c", "used set_up=empty,part", KEEP, ""),
+    ("a b : c c", "used set_up=empty,size", REFUSE, DERIVED),
+    # added up by each rank between two loops, or after the loop of a function that is called again
+    ("a b : a a 1", "used accumulates set_up=part", REFUSE, UNCLEAR),
+    ("a b : a a 1", "used unseen set_up=part", REFUSE, UNCLEAR),
+    ("a b : a a 1", "used set_up=part", CARRY, ""),
+    ("a b : a a 1", "unseen set_up=part", CARRY, ""),
+    ("a b : a a", "used unseen set_up=part", CARRY, ""),
+    ("a b : c c 1", "used accumulates set_up=rank", KEEP, ""),  # a random stream of the rank's
     ("a a : b b", "", KEEP, ""),
     ("a a : b b !", "used", KEEP, ""),
     ("a a : b b !", "set_up=size", KEEP, ""),

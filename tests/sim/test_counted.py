@@ -14,12 +14,12 @@ from dq_server.core.settings import named_config
 from dq_server.sim import engine
 from dq_server.sim.counted import suffices
 from dq_server.sim.engine import Simulation
-from dq_server.sim.generators.kit import INTENSIVE, NODES, kit_like
-from dq_server.sim.generators.lublin import lublin
 from dq_server.sim.malleable import Malleability, MalleableWorkload
 from dq_server.sim.output import Run, csv_lines
 from dq_server.sim.records import Records
 from dq_server.sim.workload import Follows, RigidWorkload, Workload
+from harness.generators.kit import INTENSIVE, NODES, kit_like
+from harness.generators.lublin import lublin
 
 
 def text(records: Records) -> list[str]:

@@ -14,9 +14,9 @@ from dq_server.core.model.jobs import JobKind
 from dq_server.core.settings import named_config
 from dq_server.sim.engine import Simulation
 from dq_server.sim.evolving import Evolving
-from dq_server.sim.generators.dynamic_esp import CORES, MORE, TABLE_I, EspOptions, dynamic_esp
 from dq_server.sim.workload import ListedJob, ListedWorkload
 from experiments import dynamic_esp as experiment
+from harness.generators.dynamic_esp import CORES, MORE, TABLE_I, EspOptions, dynamic_esp
 
 
 def test_table_i_its_sizes_explain_its_dynamic_execution_times() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from dq_server.sim.evolution import FIT_RULES
-from dq_server.sim.generators.klein_perez import draw_tests
 from experiments import (
     dynamic_esp,
     dynamic_waits,
@@ -22,6 +21,7 @@ from experiments import (
     pool_costs,
     probing,
 )
+from harness.generators.klein_perez import draw_tests
 from harness.verdicts import as_text, judged
 from tests.sim.logs import WriteLog
 from tests.sim.test_swf import line

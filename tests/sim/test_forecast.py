@@ -22,14 +22,15 @@ from dq_server.sim.forecast import (
     Ended,
     History,
     Present,
+    RunTimes,
     StartForecast,
     forecast,
     of_journal,
     of_log,
 )
-from dq_server.sim.generators.lublin import lublin
 from dq_server.sim.journal import Entry
 from dq_server.sim.workload import RigidWorkload
+from harness.generators.lublin import lublin
 
 EASY = named_config("easy")
 
@@ -61,10 +62,10 @@ def test_a_running_job_is_drawn_beyond_what_it_has_run() -> None:
     jobs = RigidWorkload("log", [0], [100], [1], [100], users=[1])
     for ratio in (0.1, 0.2, 0.5, 0.8, 0.9):
         history.add(took(1, 100.0, 100.0 * ratio))
-    drawn = {history.draw(Present(0, jobs.spec(0), 60.0), random) for _ in range(50)}
+    drawn = {RunTimes(history, random).of(Present(0, jobs.spec(0), 60.0)) for _ in range(50)}
     assert drawn == {80.0, 90.0}
     # nothing took so long: until its plan says
-    assert all(95.0 < history.draw(Present(0, jobs.spec(0), 95.0), random) <= 104.5
+    assert all(95.0 < RunTimes(history, random).of(Present(0, jobs.spec(0), 95.0)) <= 104.5
                for _ in range(50))  # fmt: skip
 
 
@@ -74,7 +75,22 @@ def test_a_user_with_few_ended_jobs_is_drawn_from_everybody() -> None:
     history.add(took(7, 100.0, 10.0))
     for _ in range(9):
         history.add(took(1, 100.0, 50.0))
-    assert {history.draw(Present(0, jobs.spec(0)), random) for _ in range(60)} == {10.0, 50.0}
+    assert {RunTimes(history, random).of(Present(0, jobs.spec(0))) for _ in range(60)} == {
+        10.0,
+        50.0,
+    }
+
+
+def test_the_jobs_of_a_user_are_long_or_short_together() -> None:
+    history, random = History(), np.random.default_rng(0)
+    jobs = RigidWorkload("log", [0], [100], [1], [100], users=[1])
+    for k in range(100):
+        history.add(took(1, 100.0, 10.0 if k < 50 else 90.0))
+    apart = 0
+    for _ in range(40):
+        run_times = RunTimes(history, random)
+        apart += len({run_times.of(Present(k, jobs.spec(0))) for k in range(20)}) > 1
+    assert apart < 10, "only where one habit follows the other, or in the last draws of the first"
 
 
 def test_later_submissions_are_those_from_the_same_time_of_an_earlier_day_on() -> None:

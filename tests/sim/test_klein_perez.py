@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dq_server.sim.generators.klein_perez import (
+from experiments import klein_perez
+from harness.generators.klein_perez import (
     PAPER_RANGES,
     KleinPerezRanges,
     draw_test,
     draw_tests,
 )
-from experiments import klein_perez
 from harness.klein_perez_paper import ALGORITHMS, METRICS
 
 

@@ -15,11 +15,11 @@ from dq_server.core.model.processors import Processors
 from dq_server.core.policies.sets import SETS
 from dq_server.core.settings import named_config
 from dq_server.sim.engine import Simulation
-from dq_server.sim.generators.kit import INTENSIVE, NODES, kit_like
-from dq_server.sim.generators.lublin import lublin
 from dq_server.sim.malleable import SCALABILITY, Malleability, MalleableWorkload
 from dq_server.sim.workload import RigidWorkload
 from harness.examples import examples
+from harness.generators.kit import INTENSIVE, NODES, kit_like
+from harness.generators.lublin import lublin
 
 MEBF = [name for name in SETS if name.startswith("mebf")]
 

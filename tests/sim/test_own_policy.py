@@ -91,7 +91,7 @@ def test_its_options_are_a_table_of_the_configuration(folder: Path) -> None:
     assert "slack = -1: 0 or more processors" in done.stderr
     (folder / "c.toml").write_text('[scheduler]\npolicy = "easy"\n[scheduler.mebf]\nspare = 1\n')
     done = simulated("--config", "c.toml")
-    assert "unknown setting 'spare' in [scheduler.mebf]; known: theta, gamma" in done.stderr
+    assert "unknown setting 'spare' in [scheduler.mebf]; did you mean 'share'?" in done.stderr
 
 
 def test_a_server_s_configuration_is_simulated(folder: Path) -> None:

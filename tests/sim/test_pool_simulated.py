@@ -12,10 +12,10 @@ import pytest
 from dq_server.core.settings import named_config
 from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
-from dq_server.sim.generators.kit import kit_like
 from dq_server.sim.malleable import Malleability, MalleableWorkload
 from dq_server.sim.pool import read_pool
 from dq_server.sim.workload import RigidWorkload
+from harness.generators.kit import kit_like
 from tests.sim.logs import WriteLog
 from tests.sim.test_run_command import run
 from tests.sim.test_swf import line

@@ -10,10 +10,10 @@ from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.events import RemapPoint
 from dq_server.core.settings import configured, named_config
 from dq_server.sim.engine import Simulation
-from dq_server.sim.generators.kit import INTENSIVE, NODES, NORMAL, kit_like
-from dq_server.sim.generators.lublin import lublin
 from dq_server.sim.malleable import Malleability, MalleableWorkload
 from dq_server.sim.workload import RigidWorkload
+from harness.generators.kit import INTENSIVE, NODES, NORMAL, kit_like
+from harness.generators.lublin import lublin
 
 
 def malleable(rigid: RigidWorkload, nodes: int, **how: Any) -> MalleableWorkload:

@@ -18,10 +18,10 @@ from click.testing import CliRunner
 from dq_server.core.policies.sets import SETS
 from dq_server.sim import progress as progress_module
 from dq_server.sim.cli import sim
-from dq_server.sim.generators.kit import kit_like
 from dq_server.sim.output import Run, as_table
 from dq_server.sim.swf import FIELDS, write_swf
 from harness.commands import ROOT
+from harness.generators.kit import kit_like
 from tests.sim.logs import WriteLog
 from tests.sim.test_swf import line
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from dq_server.core.settings import named_config
 from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
-from dq_server.sim.generators.lublin import lublin
 from dq_server.sim.malleable import Malleability, MalleableWorkload
 from dq_server.sim.speedup import MODELS, amdahl, downey, largest_with, linear, nearest_rho, power
 from dq_server.sim.workload import RigidWorkload
 from harness.examples import examples
+from harness.generators.lublin import lublin
 
 
 def test_values_by_hand() -> None:

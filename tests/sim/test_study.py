@@ -19,13 +19,13 @@ from click.testing import CliRunner
 from scipy import stats
 
 from dq_server.sim.cli import sim
-from dq_server.sim.generators.lublin import lublin
 from dq_server.sim.intervals import interval, t_95
 from dq_server.sim.study import runs
 from dq_server.sim.study.file import read_study
 from dq_server.sim.study.results import FIGURES, Group
 from dq_server.sim.swf import FIELDS, write_swf
 from harness.commands import ROOT
+from harness.generators.lublin import lublin
 from tests.pages.owners import of
 
 COLUMNS = ("log", "policy", "share", "seed", "mean_turnaround_s", "mean_wait_s", "makespan_s",
@@ -284,7 +284,7 @@ def test_distributions_classes_and_users() -> None:
     ("text", "says"),
     [
         ("logs = = 1", "study.toml:1: not TOML"),
-        (STUDY + "polices = []", "unknown key 'polices': did you mean 'policies'?"),
+        (STUDY + "polices = []", "unknown key 'polices'; did you mean 'policies'?"),
         ("policies = ['easy']", "logs is missing"),
         (STUDY.replace('["a.swf"]', "[]"), "logs = []: a list with at least one member"),
         (STUDY.replace("a.swf", "none.swf"), "none.swf: no such file; paths are relative"),
@@ -294,7 +294,7 @@ def test_distributions_classes_and_users() -> None:
         (STUDY.replace("32", "'many'"), "nodes = 'many': a whole number"),
         (STUDY.replace("32", "[32, 32]"), "1 logs need one number, or one each"),
         (STUDY.replace("32", "4"), "processors and nodes = 4: raise nodes, or leave out the"),
-        (STUDY.replace("mebf-spare", "mebf-spair"), "'mebf-spair': did you mean 'mebf-spare'?"),
+        (STUDY.replace("mebf-spare", "mebf-spair"), "'mebf-spair'; did you mean 'mebf-spare'?"),
         (STUDY.replace("mebf-spare", "easy+nosuch"), "unknown part 'nosuch' of 'easy+nosuch'"),
         (STUDY.replace("1.0", "1.5"), "shares: 1.5: a share is a number from 0 to 1"),
         (STUDY.replace("1.0", "true"), "shares: True: a share is a number"),
@@ -307,8 +307,8 @@ def test_distributions_classes_and_users() -> None:
         (STUDY + "first_day = 9999", "no job is submitted in the"),
         (STUDY + "jobs = 1", "jobs = 1: true or false"),
         (STUDY + "too_large = 'x'", "too_large = 'x': one of 'refuse', 'leave out'"),
-        (STUDY + "[malleable]\nmodle = 'x'", "[malleable]: unknown key 'modle': did you"),
-        (STUDY + "[malleable]\nmodel = 'amdal'", "unknown model 'amdal': did you mean 'amdahl'?"),
+        (STUDY + "[malleable]\nmodle = 'x'", "[malleable]: unknown key 'modle'; did you"),
+        (STUDY + "[malleable]\nmodel = 'amdal'", "unknown model 'amdal'; did you mean 'amdahl'?"),
         (STUDY + "[malleable]\nserial = 0.1", 'serial is no parameter of the model "power"'),
         (STUDY + "[malleable]\nrho = [0.3, 0.1]", "rho = [0.3, 0.1]: a number, or [low, high]"),
         (STUDY + "[malleable]\nrho = 2", "rho = 2: from 0 to 1"),

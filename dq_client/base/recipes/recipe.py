@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from dq_client.base import text_files
-from dq_client.base.errors import UsageError
+from dq_client.base.errors import UsageError, known_words
 
 SHIPPED = Path(__file__).with_name("shipped")
 BYTES_MAX = 60_000  # of a recipe as it travels: a variable of the environment may have 128 KiB
@@ -153,10 +153,10 @@ def read(name: str) -> Recipe:
     if "/" not in name and path.suffix != ".toml":
         path = SHIPPED / f"{name}.toml"
         if not path.is_file():
-            known = ", ".join(shipped())
+            known = known_words(name, shipped())
             raise UsageError(
-                f"--recipe {name}: no such recipe comes with DQ ({known}); give the path of a file,"
-                " as ./my.toml"
+                f"--recipe {name}: no such recipe comes with DQ; {known} A file: give its path, as"
+                " ./my.toml"
             )
     return made(text_files.toml_of(path), str(path))
 
@@ -168,10 +168,7 @@ def shipped() -> list[str]:
 
 def made(tables: dict[str, Any], where: str) -> Recipe:
     """A recipe of these tables; UsageError with `where` they stand."""
-    try:
-        recipe = msgspec.convert(tables, Recipe)
-    except msgspec.ValidationError as e:
-        raise UsageError(f"{where}: {e} (docs/recipes.md has the keys)") from e
+    recipe = text_files.tables_as(tables, Recipe, where)
     why = _fault(recipe)
     if why:
         raise UsageError(f"{where}: {why}")

@@ -45,8 +45,6 @@ class ClosedInstances:
 
 @dataclass(slots=True, kw_only=True)
 class Context:
-    """See the module's docstring."""
-
     home: Home
     owner: process_tree.Owner  # what tells this agent's processes from all others
     connection: Connection

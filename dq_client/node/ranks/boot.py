@@ -32,7 +32,6 @@ def package() -> None:
 
 
 def main() -> None:
-    """See the module's docstring."""
     if sys.path and os.path.abspath(sys.path[0] or ".") == os.path.dirname(
         os.path.abspath(__file__)
     ):

@@ -221,7 +221,7 @@ class Exchange:
 
     def _to_all(self, number: int, data: Json) -> None:
         known = self._awaited.get(number, Awaited())
-        for node in {self._nodes[0]: 0, **known.here}:
+        for node in dict.fromkeys([self._nodes[0], *known.here]):
             self.relay(node, data)
 
     def _tell_arrived(self, world: World) -> None:

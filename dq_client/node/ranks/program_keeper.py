@@ -93,7 +93,6 @@ class ProgramKeeper:
 
 
 def main(words: list[str]) -> int:
-    """See the module's docstring."""
     folder, cwd, out, err, *argv = words
     process.become_subreaper()
     # One that came before there is a program would reach nothing, and the program run for GRACE_S.

@@ -76,8 +76,6 @@ class Rank:
 
 
 class World:
-    """See the module's docstring."""
-
     def __init__(self, start: Start, here: list[str]) -> None:
         self.start = start
         order = list(dict.fromkeys(start.nodes))

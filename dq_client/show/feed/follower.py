@@ -41,7 +41,6 @@ class Follower(threading.Thread):
         self.join(ANSWER_WITHIN_S + 1)
 
     def run(self) -> None:
-        """See the module's docstring."""
         away_since_s = time.monotonic()
         while not self._stopped.is_set():
             try:

@@ -21,8 +21,6 @@ Row = dict[str, Any]
 
 
 class Model:
-    """See the module's docstring."""
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._rows: dict[int | str, Row] = {}  # jobs by id, nodes by name

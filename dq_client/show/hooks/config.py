@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from dq_client.base.errors import UsageError
+from dq_client.base.errors import UsageError, known_words
 from dq_client.base.text_files import toml_of
 
 EVENTS = ("job_end", "node_lost")
@@ -65,7 +65,6 @@ def read(path: Path) -> list[Hook]:
 
 
 def parse(data: dict[str, Any], where: str) -> list[Hook]:
-    """See read."""
     tables = data.get("hook")
     if set(data) - {"hook"} or not isinstance(tables, list) or not tables:
         raise UsageError(f"{where}: it has tables [[hook]], at least one, and nothing else")
@@ -86,7 +85,7 @@ def _hook(table: Any, where: str, folder: Path) -> Hook:
     known = [field.name for field in fields(Hook)]
     for key in table:
         if key not in known:
-            raise UsageError(f"{where}: unknown key {key!r}; there are {', '.join(known)}")
+            raise UsageError(f"{where}: unknown key {key!r}; {known_words(key, known)}")
     name = table.get("name")
     if not isinstance(name, str) or not re.fullmatch(r"[\w.-]{1,64}", name):
         raise UsageError(f"{where}: name must be a word of at most 64 letters, digits, . _ -")
@@ -133,7 +132,7 @@ def _some(table: dict[str, Any], key: str, of: tuple[str, ...], where: str) -> t
     chosen = _words(table, key, where)
     for one in chosen:
         if one not in of:
-            raise UsageError(f"{where}: {key} has {one!r}; there are {', '.join(of)}")
+            raise UsageError(f"{where}: {key} has {one!r}; {known_words(one, of)}")
     return chosen or of
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from dq_client.show.report.data import Job, Node, Timeline
 from dq_client.show.report.markup import Child, Markup, joined, tag
 from dq_client.show.report.measures import fastest, gains_pct, job_times, resizes
-from dq_client.show.report.scales import NARROW_PX, WIDE_PX
+from dq_client.show.report.pictures import colour
 from dq_client.show.report.text import grid_words, seconds, shortened
-from dq_client.show.report.timeline import colour, lane
 
 STORY_LINES = 60  # shown at once; the rest opens on demand
 
@@ -29,16 +28,6 @@ def cards(*found: Markup | None) -> Markup:
 def state(word: str) -> Markup:
     """A job's state."""
     return tag("span", word, class_=f"state {word}" if word.isalpha() else "state")
-
-
-def figure(name: str, draw: Callable[[str, float], Markup]) -> Markup:
-    """A chart drawn in both widths; the style sheet shows the one that fits, without a script."""
-    wide, narrow = draw(f"{name}-wide", WIDE_PX), draw(f"{name}-narrow", NARROW_PX)
-    return tag(
-        "figure",
-        Markup(wide.replace("<svg ", '<svg class="wide" ', 1)),
-        Markup(narrow.replace("<svg ", '<svg class="narrow" ', 1)),
-    )
 
 
 def table(caption: str, head: Sequence[tuple[str, str]], rows: Sequence[Child]) -> Markup:
@@ -125,27 +114,24 @@ def story(job: Job) -> Markup:
 
 
 JOBS_HEAD = (
-    ("", "job"), ("", "name"), ("", "state"), ("", "waiting and running"), ("n", "sizes"),
+    ("", "job"), ("", "name"), ("", "state"), ("n", "sizes"),
     ("n", "sweet spot"), ("n", "wait"), ("n", "run"), ("n", "turnaround"), ("n", "moving data"),
 )  # fmt: skip
 
 
-def jobs_table(jobs: Sequence[Job], timeline: Timeline, since_s: float, until_s: float) -> Markup:
+def jobs_table(jobs: Sequence[Job]) -> Markup:
     """All jobs with their times."""
-    lines = {line.id: (i, line) for i, line in enumerate(timeline.jobs)}
-    peak = max((size for line in timeline.jobs for _, size in line.steps), default=1)
     rows = []
     for job in jobs:
         times = job_times(job)
-        index, line = lines.get(job.id, (0, None))
-        swatch = tag("span", class_=f"swatch {colour(index)}") if line is not None else None
+        ran = job.start_s is not None
+        swatch = tag("span", class_=f"swatch {colour(job.id)}") if ran else None
         rows.append(
             tag(
                 "tr",
                 tag("td", swatch, job.id, class_="visit"),
                 tag("td", shortened(job.name, 48), class_="name"),
                 tag("td", state(job.state)),
-                tag("td", lane(line, job.submit_s, since_s, until_s, index, peak)),
                 number(size_sequence(job, 5)),
                 number(job.sweet_spot if job.sweet_spot is not None else "–"),
                 number(seconds(times.wait_s)),

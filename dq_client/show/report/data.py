@@ -11,10 +11,10 @@ import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import msgspec
 from msgspec import Meta, Struct
 
 from dq_client.base.errors import UsageError
+from dq_client.base.text_files import tables_as
 
 SCHEMA = 1
 Count = Annotated[int, Meta(ge=0, le=10_000_000)]
@@ -33,6 +33,15 @@ class Stay(Struct, frozen=True):
     redistribution_time_s: Seconds
     decision: str
     reason: str
+    iteration_spread_s: tuple[Seconds, Seconds] | None = None
+
+
+class Place(Struct, frozen=True):
+    """Where a job was: slots by node, as `0-3,6`."""
+
+    since_s: Seconds
+    until_s: Seconds | None
+    nodes: dict[str, Annotated[str, Meta(pattern=r"^\d+(-\d+)?(,\d+(-\d+)?)*$")]]
 
 
 class StoryLine(Struct, frozen=True):
@@ -61,6 +70,7 @@ class Job(Struct, frozen=True):
     argv: list[str] = []
     legal_sizes: list[Count] = []
     story: list[StoryLine] = []
+    places: list[Place] = []
 
 
 class Line(Struct, frozen=True):
@@ -102,10 +112,7 @@ class Report(Struct, frozen=True):
 
 def checked(data: dict[str, Any]) -> Report:
     """`data` as a Report; a UsageError of one line says which field is wrong."""
-    try:
-        report = msgspec.convert(data, Report)
-    except msgspec.ValidationError as e:
-        raise UsageError(f"the data are not a report's: {e}") from None
+    report = tables_as(data, Report, "the data are not a report's")
     if report.job is not None and [j.id for j in report.jobs] != [report.job]:
         raise UsageError(f"the data are not a report's: about job {report.job}, but without it")
     return report

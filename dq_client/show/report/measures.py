@@ -104,6 +104,11 @@ def measured(job: Job) -> list[tuple[int, Stay, float]]:
     return found
 
 
+def has_curve(job: Job) -> bool:
+    """A curve needs two sizes."""
+    return len({stay.processors for _, stay, _ in measured(job)}) > 1
+
+
 def fastest(job: Job) -> Fastest | None:
     """The sweet spot, else the fastest size seen; None if nothing was measured.
 

@@ -1,4 +1,4 @@
-"""The report as one self-contained HTML file: no network, no script.
+"""The report as one self-contained HTML file: no network; its script draws the pictures.
 
 `write_report(path, data)` takes what `collect` gathered or `data.load` read.
 """
@@ -15,7 +15,6 @@ from dq_client.show.report.components import (
     card,
     cards,
     changes_table,
-    figure,
     jobs_table,
     nodes_table,
     size_summary,
@@ -23,28 +22,27 @@ from dq_client.show.report.components import (
     state,
     story,
 )
-from dq_client.show.report.curve import curve, has_curve
 from dq_client.show.report.data import Job, Report, checked
 from dq_client.show.report.markup import Child, Markup, joined, tag
 from dq_client.show.report.measures import (
     fastest,
     fastest_label,
+    has_curve,
     job_times,
     measured,
     resizes,
     run_times,
 )
+from dq_client.show.report.pictures import curve, over_time, script, style
 from dq_client.show.report.text import processors, seconds, shortened
-from dq_client.show.report.timeline import timeline
 
 CURVES = 40  # jobs with a section of their own: a page of thousands of curves would not load
 
 ROWS = 2000  # of the table of all jobs, the latest ones: one of 10,000 would be 5 MB
 
 CURVE_NOTE = (
-    "Numbers are visits in their order; a dashed line leads back to a smaller size, a dotted"
-    " one shows perfect speed-up. Redistribution"
-    " is the time to move the job's data on the way to a size; it is not part of an iteration."
+    "Numbers are visits in their order; a dashed line leads back to a smaller size, the dotted one"
+    " shows perfect speed-up, a bar between which times the middle half of the iterations lies."
 )
 TIMES_NOTE = (
     "Wait: submission to start. Run: start to end. Turnaround: submission to end. Makespan: first"
@@ -65,7 +63,7 @@ def render(report: Report) -> str:
     """The HTML of the page."""
     body = _run_page(report) if report.job is None else _job_page(report, report.jobs[0])
     title = "DQ report" if report.job is None else f"Job {report.job} {report.jobs[0].name}"
-    style = resources.files(__package__).joinpath("style.css").read_text(encoding="utf-8")
+    own = resources.files(__package__).joinpath("style.css").read_text(encoding="utf-8")
     page = tag(
         "html",
         tag(
@@ -74,9 +72,9 @@ def render(report: Report) -> str:
             tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
             tag("meta", name="color-scheme", content="light dark"),
             tag("title", shortened(title, 80)),
-            Markup(f"<style>{style}</style>"),
+            Markup(f"<style>{style()}{own}</style>"),
         ),
-        tag("body", body, _footer(report)),
+        tag("body", body, _footer(report), _script(report)),
         lang="en",
     )
     return f"<!DOCTYPE html>\n{page}\n"
@@ -84,6 +82,19 @@ def render(report: Report) -> str:
 
 def _footer(report: Report) -> Markup:
     return tag("footer", tag("p", f"Written by dq report. Data of {_date(report.timeline.now_s)}."))
+
+
+def _script(report: Report) -> Markup | None:
+    if all(job.start_s is None for job in report.jobs):
+        return None
+    return script(report, _until_s(report), list(filter(has_curve, report.jobs))[:CURVES])
+
+
+def _until_s(report: Report) -> float:
+    now_s = report.timeline.now_s
+    return max(
+        (job.end_s if job.end_s is not None else now_s for job in report.jobs), default=now_s
+    )
 
 
 def _date(time_s: float) -> str:
@@ -97,17 +108,13 @@ def _date(time_s: float) -> str:
 
 
 def _job_page(report: Report, job: Job) -> Markup:
-    until_s = job.end_s if job.end_s is not None else report.timeline.now_s
-    since_s = job.submit_s
-    over_time: Child = (
-        figure("time", lambda name, width: timeline(
-            report.timeline, name, since_s, until_s, job.id, width)),
-        tag("p", "Other jobs are pale. The time begins with the submission, ",
-            _date(since_s), ".", class_="note"),
-        changes_table(report.timeline, since_s, until_s),
-    )  # fmt: skip
+    drawn: Child = (
+        over_time(["use"]),
+        tag("p", "Submitted at ", _date(job.submit_s), ".", class_="note"),
+        changes_table(report.timeline, job.submit_s, _until_s(report)),
+    )
     if job.start_s is None:
-        over_time = tag("p", "The job has not started.", class_="note")
+        drawn = tag("p", "The job has not started.", class_="note")
     return joined(
         tag(
             "header",
@@ -119,9 +126,9 @@ def _job_page(report: Report, job: Job) -> Markup:
         ),
         tag(
             "main",
-            _section("Sweet spot", _curve_part(job, "curve")),
+            _section("Sweet spot", _curve_part(job)),
             _section("Sizes and decisions", sizes_table(job)) if job.sizes else None,
-            _section("Processors over time", over_time),
+            _section("Nodes and processors over time", drawn),
             _section("What was decided, and why", story(job)),
             _section("Nodes", nodes_table(report.nodes)) if report.nodes else None,
         ),
@@ -167,11 +174,9 @@ def _job_cards(job: Job) -> Markup:
     )
 
 
-def _curve_part(job: Job, name: str) -> Markup:
+def _curve_part(job: Job) -> Markup:
     if has_curve(job):
-        return joined(
-            figure(name, lambda n, width: curve(job, n, width)), tag("p", CURVE_NOTE, class_="note")
-        )
+        return joined(curve(job), tag("p", CURVE_NOTE, class_="note"))
     found = measured(job)
     if not found:
         text = "No iteration has been measured, so there is no curve to draw."
@@ -198,20 +203,18 @@ def _run_page(report: Report) -> Markup:
         nothing = tag("p", "Submit one with dq submit, or see dq demo.", class_="note")
         return joined(header, tag("main", _section("Jobs", nothing), _nodes(report)))
     since_s = min(job.submit_s for job in jobs)
-    until_s = max(job.end_s if job.end_s is not None else data.now_s for job in jobs)
+    started = any(job.start_s is not None for job in jobs)
     return joined(
         header,
         tag(
             "main",
             _section(
-                "Processors over time",
-                figure("time", lambda name, width: timeline(
-                    data, name, since_s, until_s, None, width)),
-                tag("p", "Jobs are stacked; what is free below the capacity was idle. The time"
-                    " begins with the first submission, ", _date(since_s), ".", class_="note"),
-                changes_table(data, since_s, until_s),
+                "Nodes and processors over time",
+                over_time() if started else None,
+                tag("p", "The first job was submitted at ", _date(since_s), ".", class_="note"),
+                changes_table(data, since_s, _until_s(report)),
             ),
-            _section("Jobs", jobs_table(jobs[-ROWS:], data, since_s, until_s),
+            _section("Jobs", jobs_table(jobs[-ROWS:]),
                      _left_out(len(jobs)),
                      tag("p", TIMES_NOTE, class_="note")),
             _each(jobs),
@@ -254,7 +257,7 @@ def _each(jobs: list[Job]) -> Markup:
             "section",
             tag("h2", f"Job {job.id} · {job.name} ", state(job.state)),
             tag("p", size_summary(job), class_="lead"),
-            _curve_part(job, f"curve-{job.id}"),
+            _curve_part(job),
             tag("details", tag("summary", "Sizes, decisions and reasons"), sizes_table(job)),
             tag("details", tag("summary", "What was decided, and why"), story(job)),
         )

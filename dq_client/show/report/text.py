@@ -19,7 +19,10 @@ def printable(text: str) -> str:
 
 
 def seconds(value: float | None, digits: int = 3) -> str:
-    """A time in seconds with a fitting unit: 430 µs, 82.3 ms, 1.24 s, 2m 05s, 2 min, 3h 07m."""
+    """A time in seconds with a fitting unit: 430 µs, 82.3 ms, 1.24 s, 2m 05s, 3h 07m, 2d 04h.
+
+    The one format of durations for people: the page's `duration` (web/static/text.js) is the same.
+    """
     if value is None:
         return "–"
     if value == 0:
@@ -34,7 +37,10 @@ def seconds(value: float | None, digits: int = 3) -> str:
     if minutes < 60:
         return f"{minutes}m {rest:02}s" if rest else f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}h {minutes:02}m" if minutes else f"{hours} h"
+    if hours < 48:
+        return f"{hours}h {minutes:02}m" if minutes else f"{hours} h"
+    days, hours = divmod(hours, 24)
+    return f"{days}d {hours:02}h" if hours else f"{days} days"
 
 
 def processors(count: int) -> str:

@@ -80,7 +80,6 @@ class Top(App[str]):
         self._news = threading.Event()
 
     def compose(self) -> ComposeResult:
-        """See textual."""
         yield Static(id="cluster")
         yield Listing(rows.JOBS, lambda j: j["id"], self._style_of, id="jobs")
         with Horizontal(id="below"):
@@ -91,7 +90,6 @@ class Top(App[str]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """See textual."""
         self.list_of("jobs").focus()
         self.set_interval(DRAWN_EVERY_S, self._draw_news)
         self.draw()
@@ -184,7 +182,6 @@ class Top(App[str]):
     # --- keys ------------------------------------------------------------------------------------
 
     def on_resize(self, event: Resize) -> None:
-        """See textual."""
         below = self.screen_stack[0].query_one("#below")
         below.set_class(event.size.width < WIDE, "narrow")
 
@@ -230,12 +227,10 @@ class Top(App[str]):
         field.focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """See textual."""
         self._sought = event.value
         self._fill()
 
     def on_input_submitted(self) -> None:
-        """See textual."""
         self.list_of("jobs").focus()
 
     def action_all(self) -> None:

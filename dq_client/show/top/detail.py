@@ -44,14 +44,12 @@ class Detail(Screen[None]):
         self._stream = ""  # empty: its story
 
     def compose(self) -> ComposeResult:
-        """See textual."""
         with VerticalScroll(id="detail"):
             yield Static(id="growth")
             yield Static(id="more")
         yield Footer()
 
     def on_mount(self) -> None:
-        """See textual."""
         self.query_one("#detail").focus()
         self.set_interval(EVERY_S, self.ask)
         self.ask()

@@ -82,7 +82,7 @@ class Listing(ScrollView, can_focus=True):
         width = self.scrollable_content_region.width
         shown = [c for c in self._all_columns if c.least <= width]
         rest = width - sum(c.width + GAP for c in shown) + GAP
-        return [(c, c.width or max(4, rest)) for c in shown]
+        return [(c, c.width or max(4, min(c.most, rest))) for c in shown]
 
     def sort_next(self) -> None:
         """Sort by the next column, or in the usual order after the last."""

@@ -43,7 +43,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`width` 0: what the others leave. Shown from `least` columns of the list on."""
+    """`width` 0: what the others leave, up to `most`. Shown from `least` columns of the list on."""
 
     name: str
     width: int
@@ -51,6 +51,7 @@ class Column:
     order: Callable[[Row], Any]
     right: bool = False
     least: int = 0
+    most: int = 1000
 
 
 def bar(share: float, width: int = BAR_WIDTH) -> str:
@@ -92,7 +93,8 @@ def _way(job: Row, now_s: float) -> Cell:
 
 JOBS = (
     Column("id", 6, lambda j, _: Cell(str(j["id"]), f"job {j['id']}"), lambda j: j["id"], True),
-    Column("name", 0, lambda j, _: Cell(printable(j["name"])), lambda j: j["name"].lower()),
+    Column("name", 0, lambda j, _: Cell(printable(j["name"])), lambda j: j["name"].lower(),
+           most=40),
     Column("user", 10, lambda j, _: Cell(printable(j["user"]), SOFT), lambda j: j["user"],
            least=90),
     Column(
@@ -102,7 +104,7 @@ JOBS = (
     Column("size", 6, _size, lambda j: -j["processors"], right=True),
     Column("share", BAR_WIDTH, _share, lambda j: -held(j), least=70),
     Column("sizes so far", 16, _way, lambda j: -len(j["sizes"]), least=110),
-    Column("turns", 8, lambda j, _: Cell(str(j["remap_points"]), SOFT),
+    Column("iterations", 10, lambda j, _: Cell(str(j["remap_points"]), SOFT),
            lambda j: -j["remap_points"], right=True, least=100),
     Column("time", 8, lambda j, now: Cell(seconds(age_s(j, now), 2), SOFT),
            lambda j: (j["submit_s"] if j["start_s"] is None else j["start_s"]), right=True),

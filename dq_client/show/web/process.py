@@ -35,7 +35,6 @@ class PageServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """See uvicorn."""
         yield
 
 

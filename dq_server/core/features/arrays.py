@@ -84,8 +84,6 @@ class ArraysKnown(Record):
 
 
 class Arrays(Feature):
-    """See the module's docstring."""
-
     @handles(ev.ArraySubmitted)
     def submitted(self, turn: Turn, event: ev.ArraySubmitted) -> None:
         """All of an array enters the queue, or none of it."""
@@ -173,14 +171,12 @@ class Arrays(Feature):
         return [because("array_full", index=_index(job), **figures)]
 
     def view(self, state: State, job: Job) -> Mapping[str, Any]:
-        """See Feature."""
         element = job.spec.element
         if element is None:
             return {"array": None, "array_index": None}
         return {"array": element.array, "array_index": element.index}
 
     def check(self, state: State) -> None:
-        """See Feature."""
         for array in ArraysKnown.of(state).by_id.values():
             known = [state.jobs[k] for k in array.jobs if k in state.jobs]
             outside = (*ENDED, JobState.HELD, JobState.WAITING)

@@ -42,8 +42,6 @@ class Attached(Record):
 
 
 class Attaching(Feature):
-    """See the module's docstring."""
-
     @handles(ev.JobAttached)
     def attached(self, turn: Turn, event: ev.JobAttached) -> None:
         """A program that runs becomes a job; the same request id again yields the same job."""
@@ -66,7 +64,6 @@ class Attaching(Feature):
         turn.start(Start(job, spec.initial, reason, processors, Launching.JOIN))
 
     def view(self, state: State, job: Job) -> Mapping[str, Any]:
-        """See Feature."""
         return {"attached": bool(Attached.of(job).pids)}
 
 

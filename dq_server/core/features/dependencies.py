@@ -51,7 +51,6 @@ class DependencyOptions(Options):
     failed: str = "cancel"
 
     def validate(self) -> None:
-        """See Options."""
         if self.failed not in ("cancel", "hold"):
             raise ConfigError(f'dependency_failed = {self.failed!r}: "cancel" or "hold"')
 
@@ -75,8 +74,6 @@ class Followers(Record):
 
 
 class Dependencies(Feature):
-    """See the module's docstring."""
-
     def admit(self, turn: Turn, spec: JobSpec, count: int, *, running: bool) -> None:
         """Refuse a job that would wait for ever."""
         if not _follows(spec):
@@ -156,11 +153,9 @@ class Dependencies(Feature):
         return [because("waits_for_jobs", jobs=", ".join(waits))]
 
     def view(self, state: State, job: Job) -> Mapping[str, Any]:
-        """See Feature."""
         return {name: list(getattr(job.spec, name)) for name in WAYS}
 
     def check(self, state: State) -> None:
-        """See Feature."""
         followers = Followers.of(state).of_job
         for job in state.jobs.values():
             unmet = Unmet.of(job).jobs

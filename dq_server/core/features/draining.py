@@ -92,8 +92,6 @@ class Drains(Record):
 
 
 class Draining(Feature):
-    """See the module's docstring."""
-
     # --- what is asked for ----------------------------------------------------------------------
 
     @handles(ev.DrainRequested)
@@ -164,7 +162,6 @@ class Draining(Feature):
     # --- nodes that come and go -----------------------------------------------------------------
 
     def changed(self, turn: Turn, change: Change) -> None:
-        """See Feature."""
         match change.what:
             case What.LOSING:  # a drain that a user asked for holds when it is back
                 drains = Drains.of(turn.state)
@@ -264,7 +261,6 @@ class Draining(Feature):
         return [because("drain_stays", cannot=cannot, until=until, **figures)]
 
     def check(self, state: State) -> None:
-        """See Feature."""
         drains, nodes = Drains.of(state), state.processors.nodes
         wanted = {p for name in drains.nodes if nodes[name].up for p in nodes[name].processors}
         if wanted != state.processors.withheld:

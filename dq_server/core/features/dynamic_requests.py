@@ -47,8 +47,6 @@ declare(
 
 
 class Requests(Feature):
-    """See the module's docstring."""
-
     @handles(ev.DynamicRequested)
     def requested(self, turn: Turn, event: ev.DynamicRequested) -> None:
         """`rs.request`: the application wants `more` processors."""
@@ -180,7 +178,6 @@ class Requests(Feature):
             self.started(turn, job)
 
     def check(self, state: State) -> None:
-        """See Feature."""
         waiting = Waiting.of(state).jobs
         for job in state.jobs.values():
             asked = Asked.of(job).request

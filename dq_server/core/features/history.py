@@ -56,7 +56,6 @@ class HistoryOptions(Options):
     tolerance: float = 0.25
 
     def validate(self) -> None:
-        """See Options."""
         if self.learn not in ("named", "always", "never"):
             raise ConfigError(f'history = {self.learn!r}: "named", "always" or "never"')
         if not self.tolerance > 0:
@@ -83,8 +82,6 @@ class Runs(Record):
 
 
 class History(Feature):
-    """See the module's docstring."""
-
     def entered(self, turn: Turn, job: Job) -> bool:
         """A new job: start it on its sweet spot if that may be chosen and is there for it."""
         state, known = turn.state, _known(turn, job)
@@ -163,7 +160,6 @@ class History(Feature):
             history.popitem(last=False)
 
     def view(self, state: State, job: Job) -> Mapping[str, Any]:
-        """See Feature."""
         return {"application": job.spec.application}
 
 

@@ -42,8 +42,6 @@ declare(
 
 
 class Lifecycle(Feature):
-    """See the module's docstring."""
-
     @handles(ev.JobSubmitted)
     def submitted(self, turn: Turn, event: ev.JobSubmitted) -> None:
         """A new job enters the queue; the same request id again yields the same job."""

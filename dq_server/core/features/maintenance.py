@@ -49,8 +49,6 @@ class Windows(Record):
 
 
 class Maintenance(Feature, Promises):
-    """See the module's docstring."""
-
     claimant = "a maintenance window"
 
     @handles(ev.MaintenancePlanned)
@@ -91,7 +89,6 @@ class Maintenance(Feature, Promises):
     # --- what others may have -------------------------------------------------------------------
 
     def promises(self, state: State) -> Promises | None:
-        """See Feature."""
         windows = Windows.known(state)
         ahead = windows is not None and windows.by_name.keys() - windows.drained.keys()
         return self if ahead else None
@@ -136,7 +133,6 @@ class Maintenance(Feature, Promises):
         return [reason]
 
     def check(self, state: State) -> None:
-        """See Feature."""
         windows = Windows.of(state)
         for name, nodes in windows.drained.items():
             if name not in windows.by_name or not set(nodes) <= set(windows.by_name[name].nodes):

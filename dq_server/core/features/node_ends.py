@@ -50,8 +50,6 @@ ITS_TIME_ENDS = "its time ends"
 
 
 class NodeEnds(Feature):
-    """See the module's docstring."""
-
     # --- nodes ----------------------------------------------------------------------------------
 
     def changed(self, turn: Turn, change: Change) -> None:

@@ -34,8 +34,6 @@ declare(
 
 
 class Nodes(Feature):
-    """See the module's docstring."""
-
     @handles(ev.NodeJoined)
     def joined(self, turn: Turn, event: ev.NodeJoined) -> None:
         """A node offers its processors; one that is up may say that it has others now."""
@@ -109,7 +107,6 @@ class Nodes(Feature):
         turn.capacity_changed()
 
     def started(self, turn: Turn, job: Job) -> None:
-        """See Feature."""
         note_nodes(turn.state, job, job.allocation)
 
     def resize_granted(self, turn: Turn, job: Job) -> None:
@@ -121,7 +118,6 @@ class Nodes(Feature):
             LeftSizes.of(job).sizes[job.size] = Left(turn.now, nodes)
 
     def view(self, state: State, job: Job) -> Mapping[str, Any]:
-        """See Feature."""
         return {"ran_on": ran_on(state, job)}
 
     @handles(ev.BackgroundLoad)

@@ -29,8 +29,6 @@ class LostOutput(Record):
 
 
 class Output(Feature):
-    """See the module's docstring."""
-
     @handles(ev.OutputLost)
     def output_lost(self, turn: Turn, event: ev.OutputLost) -> None:
         """An agent reports how much of a start's output its nodes have lost, perhaps once more."""
@@ -46,5 +44,4 @@ class Output(Feature):
         turn.state.touch(job)
 
     def view(self, state: State, job: Job) -> Mapping[str, Any]:
-        """See Feature."""
         return {"output_lost_bytes": sum(LostOutput.of(job).lost.values())}

@@ -61,17 +61,14 @@ class Placing(Feature):
             raise InfeasibleRequest(_refusal(spec.needed, needs, most, nodes))
 
     def queued(self, turn: Turn, job: Job) -> None:
-        """See Feature."""
         if job.spec.needs is not None:
             Placed.of(turn.state).waiting[job.id] = True
 
     def withdrawn(self, turn: Turn, job: Job) -> None:
-        """See Feature."""
         if job.spec.needs is not None:
             _forget(turn.state, job)
 
     def started(self, turn: Turn, job: Job) -> None:
-        """See Feature."""
         if job.spec.needs is not None:
             _forget(turn.state, job)
 
@@ -125,12 +122,10 @@ class Placing(Feature):
         ]
 
     def view(self, state: State, job: Job) -> Mapping[str, Any]:
-        """See Feature."""
         needs = job.spec.needs or Needs()
         return {"memory": needs.memory, "gpus": needs.gpus, "constraint": needs.constraint}
 
     def check(self, state: State) -> None:
-        """See Feature."""
         if Placed.known(state) is not None:
             check(state)
             queued = {j.id for j in state.queue.values() if j.spec.needs is not None}

@@ -39,24 +39,18 @@ class Places(Record):
 
 
 class Placed(Feature):
-    """See the module's docstring."""
-
     def started(self, turn: Turn, job: Job) -> None:
-        """See Feature."""
         _begin(turn, job)
 
     def resize_committed(self, turn: Turn, job: Job) -> None:
-        """See Feature."""
         _end(turn, job)
         _begin(turn, job)
 
     def stopped(self, turn: Turn, job: Job, *, goes_on: bool) -> None:
-        """See Feature."""
         if not goes_on:
             _end(turn, job)
 
     def view(self, state: State, job: Job) -> Mapping[str, Any]:
-        """See Feature."""
         return {"places": [_plain(span) for span in Places.of(job).spans]}
 
 

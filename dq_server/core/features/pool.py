@@ -59,8 +59,6 @@ declare(
 
 
 class Pooling(Feature):
-    """See the module's docstring."""
-
     # --- what the engine says -------------------------------------------------------------------
 
     @handles(ev.TicketPending)
@@ -152,7 +150,6 @@ class Pooling(Feature):
     # --- nodes that come and go -----------------------------------------------------------------
 
     def changed(self, turn: Turn, change: Change) -> None:
-        """See Feature."""
         match change.what:
             case What.CAPACITY:
                 self._capacity(turn)
@@ -204,7 +201,6 @@ class Pooling(Feature):
             turn.schedule()
 
     def _passed(self, turn: Turn) -> None:
-        """See pool_policy.py."""
         options, state = turn.options(PoolOptions), turn.state
         if not options.max and Pool.known(state) is None:
             return
@@ -232,7 +228,6 @@ class Pooling(Feature):
     # --- to be seen -----------------------------------------------------------------------------
 
     def check(self, state: State) -> None:
-        """See Feature."""
         if Pool.known(state) is None:
             return
         pool, nodes = Pool.of(state), state.processors

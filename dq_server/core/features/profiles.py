@@ -87,7 +87,6 @@ class ProfileOptions(Options):
     grace_s: float = 60.0
 
     def validate(self) -> None:
-        """See Options."""
         if not self.grace_s >= 0:
             raise ConfigError(f"profile_grace_s = {self.grace_s}: 0 s or more")
         fit_rule(self.fit)
@@ -115,12 +114,9 @@ class Profiled(Record):
 
 
 class Profiles(Feature, Promises):
-    """See the module's docstring."""
-
     claimant = "jobs with a profile"
 
     def queued(self, turn: Turn, job: Job) -> None:
-        """See Profiled."""
         if job.spec.profile:
             Profiled.of(turn.state).jobs[job.id] = job
 
@@ -224,7 +220,6 @@ class Profiles(Feature, Promises):
         return _place_of if Profiled.of(state).jobs else None
 
     def promises(self, state: State) -> Promises | None:
-        """See Feature."""
         return self if Profiled.of(state).jobs else None
 
     def claims(self, state: State, taken: StepFunction, now: float, *, to_promise: bool) -> None:
@@ -274,7 +269,6 @@ class Profiles(Feature, Promises):
         }
 
     def check(self, state: State) -> None:
-        """See Feature."""
         profiled = Profiled.of(state).jobs
         for job in state.jobs.values():
             lives = job.state in (JobState.QUEUED, JobState.STARTING, JobState.RUNNING)

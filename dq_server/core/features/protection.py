@@ -88,8 +88,6 @@ class Interrupted(Record):
 
 
 class Protecting(Feature):
-    """See the module's docstring."""
-
     @handles(ev.CopyMade)
     def copy_made(self, turn: Turn, event: ev.CopyMade) -> None:
         """The application reports a copy; a failed one leaves the figures of the last good one."""
@@ -129,7 +127,6 @@ class Protecting(Feature):
         return partial(_interrupt, job, reason, guarded)
 
     def changed(self, turn: Turn, change: Change) -> None:
-        """See Feature."""
         match change.what:
             case What.VACATED:
                 decide_if_clear(turn)
@@ -183,7 +180,6 @@ class Protecting(Feature):
         return reasons
 
     def view(self, state: State, job: Job) -> Mapping[str, Any]:
-        """See Feature."""
         return {
             "restarts": job.restarts,
             "protection": _shown(job, job.spec.protection),
@@ -192,7 +188,6 @@ class Protecting(Feature):
         }
 
     def check(self, state: State) -> None:
-        """See Feature."""
         interrupted = Interrupted.of(state).jobs
         for job in state.jobs.values():
             if (job.state is JobState.RESTARTING) != (job.id in interrupted):

@@ -78,8 +78,6 @@ class QuotaHeld(Record):
 
 
 class Quotas(Feature):
-    """See the module's docstring."""
-
     admits_last = True
 
     # --- at submission --------------------------------------------------------------------------
@@ -201,7 +199,6 @@ class Quotas(Feature):
         return _explain(turn, job)
 
     def check(self, state: State) -> None:
-        """See Feature."""
         by_limit = QuotaWaits.of(state).by_limit
         for limit, ids in by_limit.items():
             if not ids or ids != sorted(ids):

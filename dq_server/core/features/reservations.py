@@ -78,8 +78,6 @@ class Inside(Record):
 
 
 class Reservations(Feature, Promises):
-    """See the module's docstring."""
-
     claimant = "a reservation"
 
     # --- making and ending ----------------------------------------------------------------------
@@ -183,7 +181,6 @@ class Reservations(Feature, Promises):
     # --- what others may have -------------------------------------------------------------------
 
     def promises(self, state: State) -> Promises | None:
-        """See Feature."""
         return self if Booked.of(state).by_name else None
 
     def claims(self, state: State, taken: StepFunction, now: float, *, to_promise: bool) -> None:
@@ -241,11 +238,9 @@ class Reservations(Feature, Promises):
         return [reason]
 
     def view(self, state: State, job: Job) -> Mapping[str, Any]:
-        """See Feature."""
         return {"reservation": job.spec.reservation}
 
     def check(self, state: State) -> None:
-        """See Feature."""
         for r in Booked.of(state).by_name.values():
             inside = held_inside(state, r.name)
             if inside > r.processors:

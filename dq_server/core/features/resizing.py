@@ -57,8 +57,6 @@ TIME_S_MIN = 1e-9
 
 
 class Resizing(Feature):
-    """See the module's docstring."""
-
     @handles(ev.RemapPoint)
     def remap_point(self, turn: Turn, event: ev.RemapPoint) -> None:
         """An application finished an iteration and asks what to do."""

@@ -78,8 +78,6 @@ class Spawns(Record):
 
 
 class Spawning(Feature):
-    """See the module's docstring."""
-
     @handles(ev.SpawnRequested)
     def requested(self, turn: Turn, event: ev.SpawnRequested) -> None:
         """A rank wants to spawn others; the same ticket again gets the same answer.
@@ -134,11 +132,9 @@ class Spawning(Feature):
             _forget_resizes(job)
 
     def view(self, state: State, job: Job) -> Mapping[str, Any]:
-        """See Feature."""
         return {"spawned": list(job.spawned)}
 
     def check(self, state: State) -> None:
-        """See Feature."""
         for job in state.active.values():
             if not job.launching.by_agents:
                 continue

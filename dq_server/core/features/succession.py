@@ -39,8 +39,6 @@ declare(
 
 
 class Succeeding(Feature):
-    """See the module's docstring."""
-
     @handles(ev.ResizesByRestart)
     def by_restart(self, turn: Turn, event: ev.ResizesByRestart) -> None:
         """The program has started, under an MPI that takes no ranks in."""
@@ -97,11 +95,9 @@ class Succeeding(Feature):
         return [because("restart_cost", cost_s=cost_s)]
 
     def view(self, state: State, job: Job) -> Mapping[str, Any]:
-        """See Feature."""
         return {"resizes_by_restart": job.launching.restarts}
 
     def check(self, state: State) -> None:
-        """See Feature."""
         for job in state.active.values():
             found = Succession.of(job)
             if found.inherits and found.former is None:

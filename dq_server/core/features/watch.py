@@ -65,8 +65,6 @@ class Watched(Record):
 
 
 class Watching(Feature):
-    """See the module's docstring."""
-
     @handles(ev.SessionOpened)
     def session_opened(self, turn: Turn, event: ev.SessionOpened) -> None:
         """The program has opened its session."""
@@ -148,7 +146,6 @@ class Watching(Feature):
         return reasons
 
     def view(self, state: State, job: Job) -> Mapping[str, Any]:
-        """See Feature."""
         held = job.held.size if job.held is not None else None
         return {"held_size": held, "ordered_size": _ordered(job) or None}
 

@@ -84,11 +84,9 @@ class OpenStarts(Derived):
         self.ids: set[int] = set()
 
     def everyone(self, state: State) -> Iterable[int]:
-        """See Derived."""
         return state.queue
 
     def update(self, state: State, job_id: int, job: Job | None) -> None:
-        """See Derived."""
         queued = state.queue.get(job_id)
         if queued is not None and _starts_empty(queued):
             self.ids.add(job_id)
@@ -96,13 +94,10 @@ class OpenStarts(Derived):
             self.ids.discard(job_id)
 
     def said(self) -> object:
-        """See Derived."""
         return self.ids
 
 
 class WorkerJobsFeature(Feature, Promises):
-    """See the module's docstring."""
-
     claimant = "the least size of a worker job"
 
     # --- a job's life ---------------------------------------------------------------------------
@@ -276,7 +271,6 @@ class WorkerJobsFeature(Feature, Promises):
         return [because("workers_rest", **figures)]
 
     def check(self, state: State) -> None:
-        """See Feature."""
         active = [j.id for j in state.active.values() if j.spec.workers is not None]
         if sorted(active) != sorted(WorkerJobs.of(state).ids):
             raise InvariantViolation(f"worker jobs {active} are active, the record disagrees")

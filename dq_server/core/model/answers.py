@@ -94,23 +94,18 @@ class Nobody:
     """There are no features."""
 
     def places(self, state: State) -> list[PlaceOf]:
-        """See Answers."""
         return []
 
     def promises(self, state: State) -> list[Promises]:
-        """See Answers."""
         return []
 
     def limits(self, state: State, job: Job, *, asked: bool) -> Iterable[Bound]:
-        """See Answers."""
         return ()
 
     def held_back(self, state: State, job: Job) -> bool:
-        """See Answers."""
         return False
 
     def view(self, state: State, job: Job) -> Mapping[str, Any]:
-        """See Answers."""
         return {}
 
     def check(self, state: State) -> None:

@@ -41,7 +41,6 @@ class NodeOptions(Options):
     end_lead_s: float = 60.0
 
     def validate(self) -> None:
-        """See Options."""
         for name in ("leave_within_s", "end_lead_s"):
             value = getattr(self, name)
             if not 0 <= value <= LEAVE_WITHIN_S_MAX:

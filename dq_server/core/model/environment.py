@@ -31,7 +31,6 @@ class EnvironmentOptions(Options):
     secrets: tuple[str, ...] = SECRETS
 
     def validate(self) -> None:
-        """See Options."""
         if "" in self.secrets:
             raise ConfigError(
                 '[environment] secrets: "" fits no variable; give patterns: "*TOKEN*"'

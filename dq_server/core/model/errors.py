@@ -5,6 +5,8 @@ Every error leaves the state exactly as it was: handlers validate first and chan
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class SchedulerError(Exception):
     """Base of all errors that the core raises."""
@@ -44,3 +46,12 @@ class ConfigError(SchedulerError):
 
 class InvariantViolation(SchedulerError):
     """The state contradicts itself: a bug in DQ, never the user's doing."""
+
+
+def known_words(word: object, known: Iterable[str]) -> str:
+    """For a message about an unknown word: the one that may be meant, else all that are known."""
+    from difflib import get_close_matches  # only where something is misspelt
+
+    names = list(known)
+    close = get_close_matches(str(word), names, 1)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"

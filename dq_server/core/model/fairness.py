@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from dq_server.core.model.errors import ConfigError
+from dq_server.core.model.errors import ConfigError, known_words
 from dq_server.core.model.options import Options
 from dq_server.core.model.records import Record
 from dq_server.core.model.spec import JobSpec
@@ -92,7 +92,7 @@ class DfsConfig(Options):
             if name not in known or key == "job_class":
                 shown = [k for k in known if k not in KINDS]
                 raise ConfigError(
-                    f"unknown setting {key!r} in [dfs]; known: {', '.join(shown)}, KIND.NAME"
+                    f"unknown setting {key!r} in [dfs]; {known_words(key, [*shown, 'KIND.NAME'])}"
                 )
             values[name] = _limits(key, value) if name in KINDS else _seconds(value, key, "[dfs]")
         return values
@@ -144,7 +144,7 @@ def _limits(kind: str, table: Any) -> dict[str, dict[str, Any]]:
         where = f"[dfs.{kind}.{name}]"
         for key in values:
             if key not in known:
-                raise ConfigError(f"unknown setting {key!r} in {where}; known: {', '.join(known)}")
+                raise ConfigError(f"unknown setting {key!r} in {where}; {known_words(key, known)}")
         found[name] = {key: _seconds(value, key, where) for key, value in values.items()}
     return found
 

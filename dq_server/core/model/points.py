@@ -94,7 +94,6 @@ class Points(Derived):
         self._chosen: dict[int, dict[int, ShrinkPoint]] = {}  # by `to_free`, as long as it holds
 
     def update(self, state: State, job_id: int, job: Job | None) -> None:
-        """See Derived."""
         old = self._own.get(job_id, _NONE)
         basis: tuple[object, ...] = ()
         if job is not None and is_resizable(state, job):
@@ -123,7 +122,6 @@ class Points(Derived):
                 insort(self._expands.setdefault(expand[1], []), expand)
 
     def said(self) -> object:
-        """See Derived."""
         own = {job_id: own for job_id, own in self._own.items() if own.shrinks or own.expands}
         return own, self._shrinks, self._expands, self._freeable
 

@@ -84,7 +84,6 @@ class PoolOptions(Options):
         return self.max * self.shape.processors
 
     def validate(self) -> None:
-        """See Options."""
         if not 0 <= self.max <= NODES_MAX:
             raise ConfigError(f"[pool] max = {self.max}: from 0 to {NODES_MAX} nodes")
         if not 0 <= self.min <= self.max:

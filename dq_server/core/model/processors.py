@@ -310,7 +310,6 @@ class AnonymousProcessors(Processors):
         raise UnknownNode(f"no node named {name}: these processors are anonymous")
 
     def take(self, count: int) -> tuple[int, ...]:
-        """See Processors."""
         if count > self.free:
             raise InvariantViolation(f"{count} processors taken, {self.free} were idle")
         self.free -= count
@@ -321,11 +320,9 @@ class AnonymousProcessors(Processors):
         return self.numbers[:count] if self.free >= count else None
 
     def claim(self, processors: tuple[int, ...]) -> None:
-        """See Processors."""
         self.free -= len(processors)
 
     def give_back(self, processors: Iterable[int]) -> None:
-        """See Processors."""
         self.free += len(processors) if isinstance(processors, Sized) else len(list(processors))
 
     def without(self, allocation: list[int], leaving: Iterable[int]) -> list[int]:

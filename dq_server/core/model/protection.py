@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dq_server.core.model.errors import InvalidSpec
+from dq_server.core.model.errors import InvalidSpec, known_words
 
 BY_RECIPE = "recipe"  # the program's own checkpoints (resize_lib/recipes)
 HOW = ("disk", "partner", BY_RECIPE)
@@ -51,7 +51,7 @@ class Protection:
     def validate(self) -> None:
         """Raise InvalidSpec with one clear line if this makes no sense."""
         if self.how not in HOW:
-            raise InvalidSpec(f"unknown protection {self.how!r}; known: {', '.join(HOW)}")
+            raise InvalidSpec(f"unknown protection {self.how!r}; {known_words(self.how, HOW)}")
         if self.every_points is not None and self.every_points < 1:
             raise InvalidSpec(f"a copy every {self.every_points} remap points: 1 or more")
         if self.every_s is not None and not 0 < self.every_s < float("inf"):

@@ -75,7 +75,6 @@ class Uses:
         self.by_user: dict[str, Use] = {}
 
     def add(self, user: str, use: Use, times: int = 1) -> None:
-        """See Use.add."""
         self.by_user.setdefault(user, Use()).add(use, times)
 
     def of_entity(self, entity: Entity, limits: Limits) -> Use:
@@ -103,11 +102,9 @@ class QuotaUse(Derived, Uses):
         self._bounds: dict[str, Bounds] = {}
 
     def everyone(self, state: State) -> Iterable[int]:
-        """See Derived."""
         return state.jobs
 
     def update(self, state: State, job_id: int, job: Job | None) -> None:
-        """See Derived."""
         user, old = self._of_job.pop(job_id, ("", Use()))
         self.add(user, old, -1)
         self._running.get(user, set()).discard(job_id)
@@ -129,7 +126,6 @@ class QuotaUse(Derived, Uses):
             self._running.setdefault(user, set()).add(job_id)
 
     def said(self) -> object:
-        """See Derived."""
         sums = {user: use for user, use in self.by_user.items() if use != Use()}
         running = {user: ids for user, ids in self._running.items() if ids}
         return self._of_job, sums, running, self.unmetered

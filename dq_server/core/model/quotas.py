@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from dq_server.core.model.errors import ConfigError
+from dq_server.core.model.errors import ConfigError, known_words
 from dq_server.core.model.jobs import Job
 from dq_server.core.model.options import Options
 from dq_server.core.model.records import Record
@@ -94,7 +94,6 @@ class QuotaOptions(Options):
         return {kind: _limits(kind, by_name) for kind, by_name in table.items()}
 
     def validate(self) -> None:
-        """See Options."""
         for kind, by_name in (("user", self.user), ("group", self.group)):
             for name, limits in by_name.items():
                 where = _where(kind, name)
@@ -153,7 +152,7 @@ def _limits(kind: str, by_name: Any) -> dict[str, dict[str, Any]]:
         where = _where(kind, name)
         for key in given:
             if key not in known:
-                raise ConfigError(f"unknown setting {key!r} in {where}; known: {', '.join(known)}")
+                raise ConfigError(f"unknown setting {key!r} in {where}; {known_words(key, known)}")
         values = dict(given)
         if "window" in values:
             values["window_s"] = _seconds(values.pop("window"), where)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Literal
 
-from dq_server.core.model.errors import InvalidSpec
+from dq_server.core.model.errors import InvalidSpec, known_words
 
 ChainKind = Literal["square", "powers", "multiple"]
 SIZES_MAX = 10_000  # legal sizes of a job, other grids included: decisions look at all of them
@@ -93,7 +93,8 @@ def _candidates(kind: ChainKind, largest: int, multiple: int) -> Iterable[int]:
     elif kind == "multiple":
         yield from range(multiple, largest + 1, multiple)
     else:
-        raise InvalidSpec(f"unknown chain of sizes {kind!r}; known: square, powers, multiple")
+        known = known_words(kind, ("square", "powers", "multiple"))
+        raise InvalidSpec(f"unknown chain of sizes {kind!r}; {known}")
 
 
 def largest_at_most(legal: Sequence[Configuration], size: int) -> Configuration | None:

@@ -74,7 +74,6 @@ class SpotOptions(Options):
     window: int = 12
 
     def validate(self) -> None:
-        """See Options."""
         if self.retry < 1:
             raise ConfigError(f"[scheduler.spot] retry = {self.retry}: at least one iteration")
         if not self.growth >= 1:

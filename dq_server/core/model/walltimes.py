@@ -30,11 +30,9 @@ class Walltimes(Derived):
         return found
 
     def anew(self) -> Self:
-        """See Derived."""
         return type(self)(self._warning_s)
 
     def update(self, state: State, job_id: int, job: Job | None) -> None:  # noqa: ARG002
-        """See Derived."""
         end_s = None if job is None else walltime_end(job)
         if job is None or end_s is None or job.start_s is None:
             self._due_s.pop(job_id, None)
@@ -48,7 +46,6 @@ class Walltimes(Derived):
             heapify(self._heap)
 
     def said(self) -> object:
-        """See Derived."""
         return self._due_s, {entry for entry in self._heap if self._stands(entry)}
 
     def _stands(self, entry: tuple[float, int]) -> bool:

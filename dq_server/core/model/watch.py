@@ -29,7 +29,6 @@ class WatchOptions(Options):
     action: str = "abort"
 
     def validate(self) -> None:
-        """See Options."""
         if not self.limit_s > 0:
             raise ConfigError(f"[watch] limit_s = {self.limit_s}: above 0 seconds")
         if self.action not in WATCH_ACTIONS:

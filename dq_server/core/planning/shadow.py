@@ -72,7 +72,6 @@ class Shadow:
         self._end_by_s = INF
 
     def start(self, job: Job) -> Configuration | None:
-        """See Room."""
         held = self._held
         if held is not None:
             return self._beside(job, held)
@@ -102,7 +101,6 @@ class Shadow:
         return max(held.shadow_time_s, nextafter(now, INF))
 
     def passing(self, jobs: Iterator[Job]) -> Iterable[Job]:
-        """See Room."""
         index, held = self._index, self._held
         behind = next(jobs, None) if held is not None and index is not None else None
         if held is None or index is None or behind is None:

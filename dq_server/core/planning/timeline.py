@@ -132,7 +132,6 @@ class Timeline:
         return int(self.capacity - most), end_s
 
     def promise(self, job: Job, after_s: float) -> float | None:
-        """See Room."""
         if job.preferred.size > self.capacity:
             return None
         size, planned_s = job.preferred.size, job.spec.planned_on_s(job.preferred.size)
@@ -149,5 +148,4 @@ class Timeline:
             self.taken.add(start_s, end_s, times * size)
 
     def passing(self, jobs: Iterator[Job]) -> Iterable[Job]:
-        """See Room."""
         return jobs

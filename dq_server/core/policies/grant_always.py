@@ -21,8 +21,6 @@ declare(
 
 
 class AlwaysGrant(GrantPolicy):
-    """See GrantPolicy."""
-
     measures = False
     may_change = True
 
@@ -35,5 +33,4 @@ class AlwaysGrant(GrantPolicy):
         config: SchedulerConfig,
         now: float,
     ) -> Grant:
-        """See GrantPolicy."""
         return Grant(True, because("dyn_first", more=more, idle=state.idle))

@@ -28,8 +28,6 @@ declare(
 
 
 class DfsGrant(GrantPolicy):
-    """See GrantPolicy."""
-
     measures = True
     may_change = True
 
@@ -42,7 +40,6 @@ class DfsGrant(GrantPolicy):
         config: SchedulerConfig,
         now: float,
     ) -> Grant:
-        """See GrantPolicy."""
         objection = Ledger.of(state).objection(delays, config.of(DfsConfig), now)
         if objection is not None:
             return Grant(False, _refusal(objection, more))

@@ -17,8 +17,6 @@ declare(
 
 
 class NeverGrant(GrantPolicy):
-    """See GrantPolicy."""
-
     measures = False
     may_change = False
 
@@ -31,5 +29,4 @@ class NeverGrant(GrantPolicy):
         config: SchedulerConfig,
         now: float,
     ) -> Grant:
-        """See GrantPolicy."""
         return Grant(False, because("dyn_never", more=more))

@@ -53,7 +53,6 @@ class GridOptions(Options):
     tried: str = "each"
 
     def validate(self) -> None:
-        """See Options."""
         if self.tried not in ("each", "spot", "never"):
             raise ConfigError(f'grids = {self.tried!r}: "each", "spot" or "never"')
 

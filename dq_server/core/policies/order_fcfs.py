@@ -13,5 +13,4 @@ class FcfsOrder(QueueOrder):
     """Submission order; ids break ties because they are given in that order."""
 
     def ordered(self, state: State, now: float) -> Iterable[Job]:
-        """See QueueOrder."""
         return state.queue.values()

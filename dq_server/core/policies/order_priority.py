@@ -75,15 +75,12 @@ class PriorityConfig(Options):
 
 
 class PriorityOrder(QueueOrder):
-    """See the module's docstring."""
-
     def __init__(self, config: SchedulerConfig) -> None:
         self._weights = config.of(PriorityConfig)
         self.half_life_s = self._weights.half_life_s
         self.charges = self._weights.fairshare > 0
 
     def ordered(self, state: State, now: float) -> list[Job]:
-        """See QueueOrder."""
         weights = self._weights
         fair = _fair(state, weights, now) if self.charges else {}
 
@@ -110,7 +107,6 @@ class FairshareOrder(QueueOrder):
         self._weights, self.half_life_s = weights, weights.half_life_s
 
     def ordered(self, state: State, now: float) -> list[Job]:
-        """See QueueOrder."""
         fair = _fair(state, self._weights, now)
         return sorted(state.queue.values(), key=lambda job: (-fair[job.spec.user], job.id))
 

@@ -15,7 +15,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
 from dq_server.core.model.config import SchedulerConfig
-from dq_server.core.model.errors import ConfigError
+from dq_server.core.model.errors import ConfigError, known_words
 from dq_server.core.policies.base import (
     GrantPolicy,
     Policies,
@@ -143,7 +143,7 @@ def _pick(kind: str, base: type[_P], name: str, config: SchedulerConfig) -> _P:
         maker = found
     if maker is None:
         names = [*known(kind), *([BY_RESIZE] if kind == "shrink" else [])]
-        raise ConfigError(f"unknown {kind} policy {name!r}; known: {', '.join(names)}")
+        raise ConfigError(f"unknown {kind} policy {name!r}; {known_words(name, names)}")
     made = maker(config)
     assert isinstance(made, base)
     return made

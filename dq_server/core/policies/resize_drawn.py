@@ -48,7 +48,6 @@ class DrawnOptions(Options):
     sizes: tuple[int, ...] = ()
 
     def validate(self) -> None:
-        """See Options."""
         if self.every < 1:
             raise ConfigError(f"[scheduler.drawn] every = {self.every}: 1 remap point or more")
         if self.most < 0:
@@ -58,13 +57,10 @@ class DrawnOptions(Options):
 
 
 class DrawnResize(ResizePolicy):
-    """See the module's docstring."""
-
     def __init__(self, config: SchedulerConfig) -> None:
         self._options = config.of(DrawnOptions)
 
     def decide(self, state: State, job: Job, config: SchedulerConfig, now: float) -> Verdict:
-        """See ResizePolicy."""
         options, point = self._options, job.remap_points
         figures = {"point": point, "seed": options.seed}
         if options.most and job.resizes >= options.most:

@@ -87,7 +87,6 @@ class MebfOptions(Options):
     also: str = ""
 
     def validate(self) -> None:
-        """See Options."""
         if not 0 <= self.theta <= 1 or not 0 < self.share < 1:
             raise ConfigError("mebf_theta and mebf_share are shares, from 0 to 1")
         if self.gamma < 1 or self.spare_ratio < 0:
@@ -98,7 +97,6 @@ class MebfOptions(Options):
             raise ConfigError(f'mebf_also = {self.also!r}: "", "expand" or "shrink"')
 
     def suits(self, config: SchedulerConfig) -> None:
-        """See Options."""
         if config.resize in RESIZES and config.start not in ("easy", "fcfs"):
             raise ConfigError(
                 f'resize = "{config.resize}" makes room for the job at the head of the queue: it'
@@ -167,8 +165,6 @@ class _Candidate:
 
 
 class MebfResize(ResizePolicy):
-    """See the module's docstring."""
-
     polls = False
 
     def __init__(self, grant: Grant, config: SchedulerConfig) -> None:
@@ -181,7 +177,6 @@ class MebfResize(ResizePolicy):
         self._seen: set[tuple[int, int]] = set()  # jobs with their instance
 
     def decide(self, state: State, job: Job, config: SchedulerConfig, now: float) -> Verdict:
-        """See ResizePolicy."""
         assert job.configuration is not None
         for chosen, target in self._resizes(state, config, now):
             if chosen is not job:
@@ -199,7 +194,6 @@ class MebfResize(ResizePolicy):
         return Verdict(None, because("mebf_continue", size=job.size, idle=state.idle))
 
     def calls(self, state: State, config: SchedulerConfig, now: float) -> list[Job]:
-        """See ResizePolicy."""
         return [job for job, _ in self._resizes(state, config, now) if not job.called]
 
     def _resizes(

@@ -50,12 +50,9 @@ REACH = 4
 
 
 class ModelResize(ReshapeResize):
-    """See the module's docstring."""
-
     patient = False  # nobody has worked out whom a change may concern
 
     def decide(self, state: State, job: Job, config: SchedulerConfig, now: float) -> Verdict:
-        """See ResizePolicy."""
         data, current = job.performance, job.configuration
         assert current is not None, "only a running job has remap points"
         found = data.sweet_spot is not None or data.recalled

@@ -26,5 +26,4 @@ class NoResize(ResizePolicy):
         config: SchedulerConfig,
         now: float,
     ) -> Verdict:
-        """See ResizePolicy."""
         return Verdict(None, because("resize_policy_none"))

@@ -72,7 +72,6 @@ class ReshapeResize(ResizePolicy):
         config: SchedulerConfig,
         now: float,
     ) -> Verdict:
-        """See ResizePolicy."""
         current = job.configuration
         assert current is not None, "only a running job has remap points"
         head = state.head(now)

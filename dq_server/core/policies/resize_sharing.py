@@ -34,15 +34,12 @@ declare(
 
 
 class SharingResize(ResizePolicy):
-    """See the module's docstring."""
-
     polls = False
 
     def __init__(self, config: SchedulerConfig) -> None:
         self._options = config.of(SharingOptions)
 
     def decide(self, state: State, job: Job, config: SchedulerConfig, now: float) -> Verdict:
-        """See ResizePolicy."""
         made, size = self._plan(state, now), job.size
         given = made.gives.get(job.id)
         if given is not None:
@@ -56,7 +53,6 @@ class SharingResize(ResizePolicy):
         return Verdict(None, because("sharing_stays", size=size))
 
     def calls(self, state: State, config: SchedulerConfig, now: float) -> Iterator[Job]:
-        """See ResizePolicy."""
         if not state.queue and not state.idle:
             return
         made = self._plan(state, now)

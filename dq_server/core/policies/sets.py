@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dq_server.core.model.errors import ConfigError
+from dq_server.core.model.errors import ConfigError, known_words
 from dq_server.core.model.fairness import per_user
 from dq_server.core.policies.registry import KINDS, kind_of, known
 
@@ -80,9 +80,10 @@ def _kind(part: str, name: str) -> str:
     try:
         return kind_of(part)
     except KeyError:
-        sets = ", ".join(SETS)
         singles = "; ".join(f"{kind}: {', '.join(known(kind))}" for kind in KINDS if known(kind))
         what = f"unknown policy {name!r}" if part == name else f"unknown part {part!r} of {name!r}"
-        raise ConfigError(
-            f"{what}; known: {sets}; or a sum of single ones ({singles}), or package.module:Class"
-        ) from None
+        names = known_words(part, [*SETS, *(name for kind in KINDS for name in known(kind))])
+        if names.startswith("known"):
+            names = known_words("", SETS)
+            names += f"; or a sum of single ones ({singles}), or package.module:Class"
+        raise ConfigError(f"{what}; {names}") from None

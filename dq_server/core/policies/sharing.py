@@ -66,12 +66,10 @@ class SharingOptions(Options):
     shortest: bool = False
 
     def validate(self) -> None:
-        """See Options."""
         if not self.patience_s >= 0:
             raise ConfigError(f"[scheduler.sharing] patience_s = {self.patience_s}: 0 or more s")
 
     def suits(self, config: SchedulerConfig) -> None:
-        """See Options."""
         if (config.start == SHARING) != (config.resize == SHARING):
             raise ConfigError(
                 f'start = "{config.start}" and resize = "{config.resize}": "sharing" starts and'

@@ -27,8 +27,6 @@ from dq_server.core.policies.base import Start, StartPolicy
 
 
 class ConservativeStart(StartPolicy):
-    """See the module's docstring."""
-
     def __init__(self, config: SchedulerConfig) -> None:
         self._moldable = config.moldable
         self._in_order = config.order == "fcfs"
@@ -39,7 +37,6 @@ class ConservativeStart(StartPolicy):
     def choose(
         self, state: State, queue: Iterable[Job], config: SchedulerConfig, now: float
     ) -> list[Start]:
-        """See StartPolicy."""
         line = in_line(queue, None)
         self.promised = dict(state.promised)
         room = self._with_promises(state, line, now)

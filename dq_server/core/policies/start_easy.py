@@ -48,8 +48,6 @@ class EasyOptions(Options):
 
 
 class EasyStart(StartPolicy):
-    """See the module's docstring."""
-
     def __init__(self, config: SchedulerConfig) -> None:
         self._moldable = config.moldable
         self._smaller = config.moldable and config.of(EasyOptions).smaller
@@ -59,7 +57,6 @@ class EasyStart(StartPolicy):
     def choose(
         self, state: State, queue: Iterable[Job], config: SchedulerConfig, now: float
     ) -> list[Start]:
-        """See StartPolicy."""
         if state.has_promises:
             beside = Timeline(state, now, moldable=self._moldable)
             made = promises(in_line(queue, None), beside, now, depth=1)

@@ -29,7 +29,6 @@ class FcfsStart(StartPolicy):
     def choose(
         self, state: State, queue: Iterable[Job], config: SchedulerConfig, now: float
     ) -> list[Start]:
-        """See StartPolicy."""
         room: Room = Shadow(state, now, moldable=self._moldable)
         if state.has_promises:
             room = Timeline(state, now, moldable=self._moldable)

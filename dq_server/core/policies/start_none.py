@@ -20,5 +20,4 @@ class NoStart(StartPolicy):
         config: SchedulerConfig,
         now: float,
     ) -> list[Start]:
-        """See StartPolicy."""
         return []

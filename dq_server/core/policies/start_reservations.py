@@ -19,12 +19,9 @@ from dq_server.core.policies.base import Start, StartPolicy
 
 
 class ReservationsStart(StartPolicy):
-    """See the module's docstring."""
-
     def choose(
         self, state: State, queue: Iterable[Job], config: SchedulerConfig, now: float
     ) -> list[Start]:
-        """See StartPolicy."""
         drain_priority, depth = config.drain_priority, config.reservation_depth
         line = in_line(queue, drain_priority)
         room = Timeline(state, now, moldable=config.moldable)

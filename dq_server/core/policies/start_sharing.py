@@ -28,15 +28,12 @@ declare(sharing_served="on {size} of {idle} idle processors, for which running j
 
 
 class SharingStart(StartPolicy):
-    """See the module's docstring."""
-
     def __init__(self, config: SchedulerConfig) -> None:
         self._options = config.of(SharingOptions)
 
     def choose(
         self, state: State, queue: Iterable[Job], config: SchedulerConfig, now: float
     ) -> list[Start]:
-        """See StartPolicy."""
         if state.has_promises:
             room = Timeline(state, now, moldable=True)
             made = backfill.promises(backfill.in_line(queue, None), room, now, depth=1)

@@ -58,8 +58,6 @@ Rests = Literal["", "stopped", "down"]
 
 @dataclass(slots=True)
 class Pairing:
-    """See the module's docstring."""
-
     around: Surroundings
     way: Way = "single"
     record: PairingRecord | None = None

@@ -59,8 +59,6 @@ def main(argv: list[str] | None = None) -> int:
 
 
 class StandbyProgram:
-    """See the module's docstring."""
-
     def __init__(self, home: Home) -> None:
         home.create()
         self.home, self.stopping = home, False

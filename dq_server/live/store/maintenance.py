@@ -27,7 +27,6 @@ from dq_server.live.store.journal import JournalError
 
 
 def main(argv: list[str]) -> int:
-    """See the module's docstring."""
     home = Home.default()
     verb, file = argv[0], Path(argv[1]) if len(argv) > 1 else Path()
     try:

@@ -38,8 +38,6 @@ class Position(msgspec.Struct):
 
 
 class Replica(Journal):
-    """See the module's docstring."""
-
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         kept = self.noted("position")

@@ -237,7 +237,6 @@ class Feed:
         return lambda: self._sources.monotonic() > until_s
 
     def _answer(self, body: m.Since, state: State, places: ProcessorNames) -> m.Data:
-        """See messages.Since."""
         out = self._clock(BUDGET_S)
         self._look.go_on(state, places, out)
         if body.job in state.jobs and not self._changes.number(body.job):

@@ -1,7 +1,7 @@
 """Applications whose needs are known in advance: Klein & Pérez, Euro-Par 2011 and RR-7205 (2010).
 
-`offline` plans a queue of them, `online` those that arrive over time, `horizon` says what is known
-of each at a time and `metrics` measures a plan. One is placed by dq_server/core/evolution.
+`offline` plans a queue of them, `online` those that arrive over time, and `horizon` says what is
+known of each at a time. One is placed by dq_server/core/evolution.
 """
 
 from dq_server.core.evolution.plan import place
@@ -13,7 +13,6 @@ from dq_server.core.model.profile import (
     ScheduledProfile,
     Step,
 )
-from dq_server.sim.evolution.metrics import PlanMetrics, measure
 from dq_server.sim.evolution.offline import Plan, check_plan, plan_offline
 from dq_server.sim.evolution.online import OnlinePlanner, PlannerError, plan_ahead
 
@@ -24,7 +23,6 @@ __all__ = [
     "InfeasibleProfileError",
     "OnlinePlanner",
     "Plan",
-    "PlanMetrics",
     "PlannerError",
     "ProfileError",
     "ScheduledProfile",
@@ -32,7 +30,6 @@ __all__ = [
     "UnknownFitError",
     "check_plan",
     "fit_rule",
-    "measure",
     "place",
     "plan_ahead",
     "plan_offline",

@@ -23,7 +23,7 @@ from typing import NoReturn, cast
 from mpi4py import MPI
 
 from dq_client.base.dq_rsh import REFUSED_VARIABLE
-from resize_lib.processes.command import check_command, program_command, start_folder
+from resize_lib.processes.command import checked_command
 from resize_lib.processes.departure import (
     RankExit,
     checked_leavers,
@@ -66,7 +66,6 @@ class HydraBackend:
         self._join_address = os.environ.pop(JOIN_VARIABLE, "")
         self.spawned = bool(self._join_address)
         self._arrivals: Arrivals | None = None
-        self._same_program = False  # whether they run what this rank runs
         self._cancels_at_exit = False
         self._exit = HydraExit()
         abort_on_uncaught_exception(self.abort)
@@ -97,29 +96,9 @@ class HydraBackend:
         link.Disconnect()
         return _in_requested_order(merged, None)
 
-    def expand(
-        self,
-        comm: MPI.Intracomm,
-        hosts: Sequence[str],
-        argv: Sequence[str] | None = None,
-        folder: str | None = None,
-        *,
-        world: int = 0,  # noqa: ARG002
-        touch: Sequence[int] = (),  # noqa: ARG002
-    ) -> MPI.Intracomm:
-        refused = ""
-        if comm.rank == 0:
-            try:
-                self.begin_expand(hosts, argv, folder)
-            except SpawnError as error:
-                refused = str(error)
-        return self._complete(comm, refused)
-
     def begin_expand(
         self,
         hosts: Sequence[str],
-        argv: Sequence[str] | None = None,
-        folder: str | None = None,
         *,
         world: int = 0,  # noqa: ARG002
         touch: Sequence[int] = (),  # noqa: ARG002
@@ -127,10 +106,7 @@ class HydraBackend:
         if self._arrivals is not None:
             raise SpawnError("another expansion is under way")
         check_hosts(hosts)
-        command = list(argv or program_command())
-        where = folder or start_folder()
-        check_command(command, where)
-        self._same_program = command == program_command()
+        command, where = checked_command()
         arrivals = Arrivals(list(hosts))
         command = command_with(arrivals.environment(), command)
         # Always with hosts: with hydra's default list a second spawn on a node whose proxy has
@@ -152,9 +128,6 @@ class HydraBackend:
     def expand_news(self) -> bool:
         return False  # to look may be to accept a connection
 
-    def complete_expand(self, comm: MPI.Intracomm) -> MPI.Intracomm:
-        return self._complete(comm, "" if self._arrivals is not None else "no expansion was begun")
-
     def cancel_expand(self) -> None:
         if self._arrivals is not None:
             self._arrivals.cancel()
@@ -168,15 +141,15 @@ class HydraBackend:
         self.cancel_expand()
         pmi.read_outstanding()
 
-    def _complete(self, comm: MPI.Intracomm, refused: str) -> MPI.Intracomm:
-        """Merge with the new ranks; `refused` (rank 0's) says why there are none."""
+    def complete_expand(self, comm: MPI.Intracomm, refused: str = "") -> MPI.Intracomm:
+        if not refused and self._arrivals is None:
+            refused = "no expansion was begun"
         self._exit.alone()  # before the first rank could leave, and on every rank
         arrivals, self._arrivals = self._arrivals, None
         if comm.rank == 0 and arrivals is not None and not refused:
             try:
                 arrivals.wait()
-                if self._same_program:
-                    check_sources()  # again: they have loaded it since
+                check_sources()  # again: they have loaded it since
             except SpawnError as error:
                 refused = str(error)
                 arrivals.cancel()

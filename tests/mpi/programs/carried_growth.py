@@ -68,7 +68,7 @@ def main() -> None:
             have = (next(numbers), add(), solver.turns, total, table["sum"], view[0], history[-1])
             half = turn * (turn + 1) // 2
             assert have == (turn, turn + 1, turn + 1, half, half, turn + 1.0, turn), (rs.rank, have)
-            done = scripted(rs).next_id(rs.job.resize_id) - 1 if rs.rank == 0 else 0
+            done = scripted(rs).next_id(rs._session.job.resize_id) - 1 if rs.rank == 0 else 0
             if rs.size == 1 and done and done % 6 == 0:  # a list of them would be carried, too
                 print(json.dumps({"round": done // 6, "marks": marks(rs)}), flush=True)
             if rs.comm.bcast(done == len(script.moves)):

@@ -76,7 +76,7 @@ def main() -> None:
         return
     alive = [rank for rank in range(world.size) if rank not in dead]
     comm = world.Create_group(world.Get_group().Incl(alive))
-    memory = in_place.Memory(root / machine(world.rank), JOB, f"n{world.rank}")
+    memory = in_place.CopyMemory(root / machine(world.rank), JOB, f"n{world.rank}")
     chosen = in_place.choose_in_memory(comm, memory, INSTANCE)
     found = None
     if chosen is not None:

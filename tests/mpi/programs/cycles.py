@@ -24,7 +24,7 @@ import psutil
 from mpi4py import MPI
 
 from harness.ranks import node_here
-from resize_lib.processes import choose_backend, idle_bcast
+from resize_lib.processes import choose_backend, expand, idle_bcast
 
 
 class Mark(NamedTuple):
@@ -103,7 +103,7 @@ def main() -> None:
         sizes = [*sizes, len(members)]
         state = (cycle + 1, chance.getstate(), members, sizes, marks, began)
         if kind == "expand":
-            comm = backend.expand(comm, what)
+            comm = expand(backend, comm, what)
         else:
             smaller = backend.shrink(comm, set(what))
             if smaller is None:

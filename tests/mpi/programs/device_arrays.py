@@ -92,7 +92,7 @@ def main() -> None:
             ]
             expected = 10 * stored[0][:, None] + stored[1] + turn
             assert np.array_equal(asnumpy(u.local), expected)
-            if rs.comm.bcast(rs.rank == 0 and scripted(rs).finished(rs.job.resize_id)):
+            if rs.comm.bcast(rs.rank == 0 and scripted(rs).finished(rs._session.job.resize_id)):
                 break
             a.local = a.local + 1
             u.interior[...] = u.interior + 1

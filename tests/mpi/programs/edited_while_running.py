@@ -15,7 +15,7 @@ from pathlib import Path
 
 import edited  # type: ignore[import-not-found]  # the test writes it
 
-from resize_lib.processes import SpawnError, choose_backend
+from resize_lib.processes import SpawnError, choose_backend, expand
 
 FILE = Path(edited.__file__)
 AS_LOADED = FILE.read_bytes()
@@ -34,7 +34,7 @@ def main() -> None:
     def attempt() -> str:
         nonlocal comm
         try:
-            comm = backend.expand(comm, hosts[:1])
+            comm = expand(backend, comm, hosts[:1])
         except SpawnError as error:
             return str(error)
         return "grown"

@@ -29,9 +29,7 @@ def main() -> None:
     script.expand(script.free[:1], 5, 1)
     script.shrink([0, 3], 1, 3)
     note_at_arrival()
-    with resize_lib.session(
-        checksums=True, connect=lambda: ScriptedLink(script), report_interval_s=0
-    ) as rs:
+    with resize_lib.session(connect=lambda: ScriptedLink(script), report_interval_s=0) as rs:
         rs.matrix("A", 500, 400, block=64, init=lambda i, j: i * 1.0 + j)
         rs.array("B", 1000, layout="cyclic", init=1.0)
         rs.array("C", 1000, layout="weighted", weights=[1.0, 2.0, 3.0, 4.0, 5.0])
@@ -42,7 +40,7 @@ def main() -> None:
             if rs.spawned and BACKEND.turns == 2:
                 late = sorted(set(sys.modules) - BACKEND.before)
                 print(json.dumps({"late": late}), flush=True)
-            if rs.job.resize_id == 3:
+            if rs._session.job.resize_id == 3:
                 break
 
 

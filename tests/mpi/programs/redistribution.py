@@ -38,13 +38,11 @@ from resize_lib.descriptors import (
     Cyclic1D,
     Distributed,
     ProcessGrid,
-    Replicated,
     Segmented,
     Weighted1D,
 )
 from resize_lib.redistribution import (
     Arena,
-    CorruptDataError,
     CustomDataError,
     DeclarationMismatchError,
     InvalidRedistributionError,
@@ -84,8 +82,6 @@ def content(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Array:
 
 
 def part_of(whole: Array, layout: ArrayDescriptor, grid: ProcessGrid, rank: int) -> Array:
-    if isinstance(layout, Replicated):
-        return whole
     assert isinstance(layout, Distributed)
     return local_part(whole, layout, grid, rank)
 
@@ -116,7 +112,7 @@ def random_layouts(
     rng: random.Random, old: Placement, new: Placement
 ) -> tuple[tuple[int, ...], ArrayDescriptor, ArrayDescriptor | None]:
     """Global shape, old and new layout (None: the same) of a random array."""
-    kind = rng.choice(["2-D", "2-D", "1-D", "1-D", "cartesian", "cartesian", "replicated"])
+    kind = rng.choice(["2-D", "2-D", "2-D", "1-D", "1-D", "cartesian", "cartesian"])
     if kind == "cartesian":
         blocks = random_cartesian(rng)
         return global_shape(blocks, old.grid), blocks, None
@@ -129,8 +125,6 @@ def random_layouts(
 
         return (m, n), layout(), rng.choice([None, layout()])
     n, trailing = rng.randint(0, 80), rng.choice([(), (3,), (2, 2)])
-    if kind == "replicated":
-        return (n, *trailing), Replicated((n, *trailing)), None
 
     def cut(place: Placement) -> ArrayDescriptor:
         weights = tuple(rng.random() + 0.01 for _ in place.ranks)
@@ -212,7 +206,6 @@ def random_moves(seed: int, comm: MPI.Intracomm = WORLD) -> int:
         options: dict[str, Any] = {
             "transport": rng.choice(["auto", "messages"]),
             "max_extra_bytes": rng.choice([None, 1, 700, 5000]),
-            "checksums": rng.random() < 0.3,
             "arena": rng.choice([arena, None]),
         }
         done = redistribute(comm, [array for array, _ in arrays], old, new, **options)
@@ -430,22 +423,18 @@ def own_data(_seed: int) -> int:
         return rank, [piece.decode() for piece in pieces]
 
     words = None if p is None else [f"w{k}" if k % 2 else "" for k in range(size)]
-    state = None if p is None else np.arange(5.0)
     parts = Block1D(11)
     mine = None if p is None else parts.global_indices(old.grid, p)
     arrays = [
         MovingArray("words", Custom(pack, unpack), np.uint8, words),
-        MovingArray("state", Replicated((5,)), "f8", state),
         MovingArray("items", parts, "i8", mine),
     ]
-    done = redistribute(WORLD, arrays, old, new, checksums=True)
+    done = redistribute(WORLD, arrays, old, new)
     assert q is not None
     texts = [f"w{q}@{k}" if q % 2 else "" for k in range(size // 2)]
     assert done.arrays[0] == (q, texts), done.arrays[0]
-    assert done.arrays[1].tolist() == [0, 1, 2, 3, 4]
-    assert done.arrays[1] is state or p is None
-    assert done.arrays[2].tolist() == parts.global_indices(new.grid, q).tolist()
-    return 3
+    assert done.arrays[1].tolist() == parts.global_indices(new.grid, q).tolist()
+    return 2
 
 
 def same_everywhere(call: Callable[[], object], kind: type[Exception], says: str) -> int:
@@ -594,24 +583,6 @@ def no_room_for_what_arrives(_seed: int) -> int:
     return 1
 
 
-def a_lost_piece_is_noticed(_seed: int) -> int:
-    """Checksums compare what was there with what arrived, on every rank alike."""
-    # What stays on its process is lost.
-    slabs.SHORT_BYTES = 0
-    DistributedArrays.copy_staying = lambda *_: None  # type: ignore[method-assign]
-    place, size = Placement.leading(ProcessGrid(1, WORLD.size)), WORLD.size
-    new = Placement.leading(ProcessGrid(size, 1))
-    layout = BlockCyclic(30, 30, 2, 2)
-    local = np.full(layout.local_shape(place.grid, WORLD.rank), 1.5)
-    arrays = [
-        MovingArray("whole", Replicated((3,)), "f8", np.arange(3.0)),
-        MovingArray("A", layout, "f8", local),
-    ]
-    call = lambda: redistribute(WORLD, arrays, place, new, checksums=True)  # noqa: E731
-    says = "'A': the checksum after the move differs"
-    return same_everywhere(call, CorruptDataError, says)
-
-
 def a_neighbours_memory_out_of_reach(seed: int) -> int:
     """One process cannot read the others' memory: everything goes by message after all.
 
@@ -640,7 +611,7 @@ def a_neighbours_memory_out_of_reach(seed: int) -> int:
     if WORLD.rank == size - 1:
         setattr(peer_memory, name, second_fails if seed == 2 else out_of_reach)
     for number in (1, 2):
-        done = redistribute(WORLD, [array], old, new, arena=arena, checksums=True)
+        done = redistribute(WORLD, [array], old, new, arena=arena)
         assert done.direct == (number == 2)
         checked += check(done.arrays[0], parts[1], number)
         says = f"rank {size - 1}: transport direct: another user's"
@@ -672,7 +643,7 @@ def who_leaves_cannot_write(_seed: int) -> int:
     for number in (1, 2):
         fails = number == 1 and WORLD.rank == size - 1
         setattr(peer_memory, "write", second_fails if fails else write)  # noqa: B010
-        done = redistribute(WORLD, [array], old, new, arena=arena, checksums=True)
+        done = redistribute(WORLD, [array], old, new, arena=arena)
         assert done.direct == (number == 2)
         if number == 2:
             assert bool(done.bytes_copied) == (WORLD.rank > 0), "who leaves writes it all"
@@ -741,7 +712,7 @@ def late_ranks_and_errors(seed: int) -> int:
         if rng.randrange(size) == WORLD.rank:
             time.sleep(rng.choice([0.0, 0.001, 0.05]))
         array = MovingArray("A", layout, "f8", local)
-        (local,) = redistribute(WORLD, [array], old, new, arena=arena, checksums=True).arrays
+        (local,) = redistribute(WORLD, [array], old, new, arena=arena).arrays
         checked += check(local, local_part(whole, layout, new.grid, WORLD.rank), turn)
         wrong = MovingArray("A", layout, "f8", local[:-1] if WORLD.rank == 0 else local)
         call = lambda: redistribute(WORLD, [wrong], new, old, arena=arena)  # noqa: B023, E731

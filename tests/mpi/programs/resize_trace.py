@@ -26,7 +26,7 @@ from resize_lib.redistribution.arrays import DistributedArrays
 from resize_lib.redistribution.segments import Segments
 from resize_lib.remap_point import RemapPoints
 from resize_lib.resize import Step
-from resize_lib.turns import TurnMethods
+from resize_lib.runtime import Runtime
 from resize_lib.world import bare
 from tests.mpi.programs import tracing
 from tests.mpi.programs.session_script import Script, ScriptedLink, scripted
@@ -36,7 +36,7 @@ FOLDER = Path(sys.argv[1])
 
 def watch_resizes() -> None:
     """Record the remap points that resize the job, and how ranks join it."""
-    follow, start, arrive = RemapPoints.follow, OwnBackend.start, TurnMethods.has_arrived
+    follow, start, arrive = RemapPoints.follow, OwnBackend.start, Runtime.has_arrived
     joins: dict[str, Any] = {}
     file = FOLDER / str(os.getpid())
 
@@ -72,7 +72,7 @@ def watch_resizes() -> None:
 
     RemapPoints.follow = followed  # type: ignore[method-assign]
     setattr(OwnBackend, "start", started)  # noqa: B010
-    TurnMethods.has_arrived = arrived  # type: ignore[method-assign]
+    Runtime.has_arrived = arrived  # type: ignore[method-assign]
 
 
 def known(session: Any) -> dict[str, int]:
@@ -138,13 +138,13 @@ def main() -> None:
     resize.PATIENT_FROM_S = 0.0
     link = lambda: ScriptedLink(script)  # noqa: E731
     with resize_lib.session(connect=link, report_interval_s=0) as rs:
-        break_something(-1 if rs.arriving else rs.rank)
+        break_something(-1 if rs._session.arriving else rs.rank)
         x = rs.matrix("x", 40, 40, block=4, init=lambda i, j: i + j)
         rs.parcel("p", b"what it holds", pack, unpack)
         count = rs.value("count", 0)
         total, own = np.zeros(3), np.zeros(3)
         lock = None
-        if WHICH == "cannot join" and rs.arriving:
+        if WHICH == "cannot join" and rs._session.arriving:
             raise ValueError("this rank cannot join")
         for _ in rs.iterations():
             count.value += 1
@@ -154,7 +154,7 @@ def main() -> None:
             if WHICH == "variables":
                 lock = threading.Lock()
             assert x.local.shape == (len(x.rows), len(x.cols))
-            if rs.comm.bcast(rs.rank == 0 and scripted(rs).finished(rs.job.resize_id)):
+            if rs.comm.bcast(rs.rank == 0 and scripted(rs).finished(rs._session.job.resize_id)):
                 break
         print(json.dumps([own.sum(), lock is None, total[0]]))
 

@@ -12,11 +12,13 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, Never
+from unittest.mock import patch
 
 from mpi4py import MPI
 
 from harness.ranks import node_here
-from resize_lib.processes import ShrinkError, SpawnError, choose_backend, idle_bcast
+from resize_lib import processes
+from resize_lib.processes import ShrinkError, SpawnError, choose_backend, command, idle_bcast
 
 BACKEND = choose_backend()
 # What every rank does next, given how many steps are done then; its communicator afterwards.
@@ -58,7 +60,7 @@ def expand(hosts: Sequence[str]) -> Step:
     """A step that expands; new ranks go on after it, because rank 0 tells them how far it is."""
 
     def step(comm: MPI.Intracomm, done: int) -> MPI.Intracomm:
-        comm = BACKEND.expand(comm, hosts)
+        comm = processes.expand(BACKEND, comm, hosts)
         idle_bcast(comm, done)
         return comm
 
@@ -128,16 +130,28 @@ def order(hosts: list[str]) -> None:
     show(comm, where=where(comm), wanted=wanted)
 
 
+def expand_with(
+    comm: MPI.Intracomm, hosts: list[str], argv: list[str] | None = None, folder: str | None = None
+) -> None:
+    """Expand as if the program had been started otherwise."""
+    words, where = argv or command.program_command(), folder or command.start_folder()
+    with (
+        patch.object(command, "program_command", lambda: words),
+        patch.object(command, "start_folder", lambda: where),
+    ):
+        processes.expand(BACKEND, comm, [hosts[0]])
+
+
 def refused(hosts: list[str]) -> None:
     """Every rank hears the same refusal, and the job goes on at its size."""
     comm = BACKEND.start()
     messages = []
     requests: tuple[Callable[[], object], ...] = (
-        lambda: BACKEND.expand(comm, [hosts[0]], ["/no/such/python", "app.py"]),
-        lambda: BACKEND.expand(comm, [hosts[0]], [sys.executable, "missing.py"]),
-        lambda: BACKEND.expand(comm, [hosts[0]], folder="/no/such/folder"),
-        lambda: BACKEND.expand(comm, ["n01:4,n02"]),
-        lambda: BACKEND.expand(comm, []),
+        lambda: expand_with(comm, hosts, ["/no/such/python", "app.py"]),
+        lambda: expand_with(comm, hosts, [sys.executable, "missing.py"]),
+        lambda: expand_with(comm, hosts, folder="/no/such/folder"),
+        lambda: processes.expand(BACKEND, comm, ["n01:4,n02"]),
+        lambda: processes.expand(BACKEND, comm, []),
         lambda: BACKEND.shrink(comm, set(range(comm.size))),
         lambda: BACKEND.shrink(comm, {comm.size}),
         lambda: BACKEND.shrink(comm, set()),
@@ -233,7 +247,7 @@ def cancelled(hosts: list[str]) -> None:
             BACKEND.cancel_expand()
             BACKEND.cancel_expand()
             assert not BACKEND.expand_ready()
-        comm = BACKEND.expand(comm, [hosts[0]])
+        comm = processes.expand(BACKEND, comm, [hosts[0]])
     show(comm)
 
 
@@ -251,7 +265,7 @@ def begun_by_a_leaver(hosts: list[str]) -> None:
     if not BACKEND.spawned:
         if comm.rank == 0:
             BACKEND.begin_expand([hosts[0]] * 2)
-        comm = BACKEND.expand(shrink(comm, {0}), [hosts[0]])
+        comm = processes.expand(BACKEND, shrink(comm, {0}), [hosts[0]])
     show(comm)
 
 
@@ -281,10 +295,10 @@ def dead_node(hosts: list[str]) -> None:
     if not BACKEND.spawned:
         for bad in (["nosuch"], [hosts[1], "nosuch", hosts[1]]):
             try:
-                BACKEND.expand(comm, bad)
+                processes.expand(BACKEND, comm, bad)
             except SpawnError as error:
                 messages.append(str(error))
-        comm = BACKEND.expand(comm, [hosts[1]])
+        comm = processes.expand(BACKEND, comm, [hosts[1]])
     show(comm, messages=messages, where=where(comm))
 
 
@@ -300,7 +314,7 @@ def too_late(hosts: list[str]) -> None:
         arrivals.ARRIVAL_LIMIT_S = 0.5
     comm = BACKEND.start()
     try:
-        BACKEND.expand(comm, [hosts[0]], [sys.executable, "-c", "import time; time.sleep(2)"])
+        expand_with(comm, hosts, [sys.executable, "-c", "import time; time.sleep(2)"])
     except SpawnError as error:
         heard = comm.allgather(str(error))
         show(comm, heard=heard)

@@ -126,9 +126,7 @@ def main() -> None:
     if "DQ_JOIN" in os.environ or "DQ_JOINS" in os.environ:
         # Among the new ranks. COMM_WORLD's would be the one in the job, once it has joined.
         trouble.at(f"arrive {os.environ['PMI_RANK']}")
-    with resize_lib.session(
-        checksums=True, connect=Link.from_environment, report_interval_s=0
-    ) as rs:
+    with resize_lib.session(connect=Link.from_environment, report_interval_s=0) as rs:
         data = Faulty(rs, trouble)
         sizes: Value[list[int]] = rs.value("sizes", [])
         for _ in rs.iterations():

@@ -59,7 +59,7 @@ def main() -> None:
                     u.interior = advanced(u.local)
                 whole.value = advanced(np.pad(whole.value, 1, mode="wrap"))
             last.exchange()
-            if rs.comm.bcast(rs.rank == 0 and scripted(rs).finished(rs.job.resize_id)):
+            if rs.comm.bcast(rs.rank == 0 and scripted(rs).finished(rs._session.job.resize_id)):
                 break
         if rs.rank == 0:
             print(json.dumps({"turns": turn}), flush=True)

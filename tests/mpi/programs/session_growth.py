@@ -128,7 +128,7 @@ def marks(rs: Session) -> dict[str, int]:
         "files": len(list(Path("/proc/self/fd").iterdir())),
         "memory_kib": psutil.Process().memory_info().rss >> 10,
         "objects": len(gc.get_objects()),
-        "arena_kib": (rs.arena.used_bytes + rs.arena.free_bytes) >> 10,
+        "arena_kib": (rs._session.arena.used_bytes + rs._session.arena.free_bytes) >> 10,
     }
 
 
@@ -140,7 +140,7 @@ def main() -> None:
         check = DECLARE[kind](rs)
         for _ in rs.iterations():
             assert check(), f"{kind}: wrong on rank {rs.rank} of {rs.size}"
-            done = scripted(rs).next_id(rs.job.resize_id) - 1 if rs.rank == 0 else 0
+            done = scripted(rs).next_id(rs._session.job.resize_id) - 1 if rs.rank == 0 else 0
             if rs.size == 1 and done and done % 6 == 0:  # a list of them would be carried, too
                 print(json.dumps({"round": done // 6, "marks": marks(rs)}), flush=True)
             if rs.comm.bcast(done == len(script.moves)):

@@ -57,7 +57,7 @@ def main() -> None:
         for _ in rs.iterations():
             assert ring[0].size == rs.size, "a turn with what was made for other ranks"
             assert rs.comm.allreduce(x.local.sum()) == 4950.0
-            if rs.comm.bcast(rs.rank == 0 and scripted(rs).finished(rs.job.resize_id)):
+            if rs.comm.bcast(rs.rank == 0 and scripted(rs).finished(rs._session.job.resize_id)):
                 break
 
 

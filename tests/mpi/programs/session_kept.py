@@ -75,7 +75,7 @@ def run(rs: Session, failed: Path) -> None:
         assert comm.allgather(last[-1]) == [last[-1]] * comm.size
         if rs.rank == 0 and scripted(rs).settled:
             failed.touch()
-        if comm.bcast(rs.rank == 0 and scripted(rs).finished(rs.job.resize_id)):
+        if comm.bcast(rs.rank == 0 and scripted(rs).finished(rs._session.job.resize_id)):
             break
     assert history.sums == list(alike.random(len(history.sums)))
     if comm.rank == 0:

@@ -66,7 +66,7 @@ def main() -> None:
 
 def finished(rs: Session) -> bool:
     """Whether the script is at its end; the same on all ranks."""
-    over: bool = rs.comm.bcast(rs.rank == 0 and scripted(rs).finished(rs.job.resize_id))
+    over: bool = rs.comm.bcast(rs.rank == 0 and scripted(rs).finished(rs._session.job.resize_id))
     return over
 
 

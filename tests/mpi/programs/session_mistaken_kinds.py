@@ -47,7 +47,7 @@ def main() -> None:
         p = rs.items("p", "i8", owner=owner, init=np.arange(9))
         s = rs.local_state("s", rs.rank, leave="gather")
         wrong = resize_lib.DescriptorError
-        if rs.loops.arrived:
+        if rs._session.loops.arrived:
             refused(wrong, "holds Python objects", lambda: rs.cartesian("o", 3, dtype=object))
             refused(wrong, "declared twice", lambda: rs.csr("u", (2, 2)))
             refused(wrong, "two dimensions, not (2,)", lambda: rs.csr("c", (2,)))  # type: ignore[arg-type]
@@ -98,7 +98,7 @@ def main() -> None:
             assert rs.cart.size == rs.size
             everything = np.concatenate(rs.comm.allgather(p.local))
             assert np.array_equal(np.sort(everything), np.arange(9))
-            if rs.comm.bcast(rs.rank == 0 and scripted(rs).finished(rs.job.resize_id)):
+            if rs.comm.bcast(rs.rank == 0 and scripted(rs).finished(rs._session.job.resize_id)):
                 break
         if rs.rank == 0:
             assert s.gathered == [0], s.gathered

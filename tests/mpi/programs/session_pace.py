@@ -46,7 +46,7 @@ def main() -> None:
                 rs.comm.Barrier()
         for _ in rs.iterations(50, name="last"):
             time.sleep(1e-3)
-        seqs = rs.comm.gather(rs.job.seq)
+        seqs = rs.comm.gather(rs._session.job.seq)
     if seqs is not None:
         print(json.dumps({"reports": REPORTS, "seqs": seqs, **found}))
 

@@ -48,9 +48,7 @@ def main() -> None:
         script, faults = random_moves(int(seed), int(count), int(size), hosts), {}
     arena.KEPT_BYTES_MIN = 0
     resize.PATIENT_FROM_S = 0.0 if path == "patient" else 1e9
-    with resize_lib.session(
-        checksums=True, connect=lambda: ScriptedLink(script), report_interval_s=0
-    ) as rs:
+    with resize_lib.session(connect=lambda: ScriptedLink(script), report_interval_s=0) as rs:
         data = Everything(rs, faults)
         sizes: Value[list[int]] = rs.value("sizes", [])
         unused: Value[int | None] = rs.value("unused", None)
@@ -62,12 +60,12 @@ def main() -> None:
             if unused.value is None:  # after the first check: Cartesian arrays keep some
                 unused.value = unused_communicators(rs.comm)
             where(rs, script)
-            if rs.job.resize_id and not faults:  # what is not needed went after the move
-                assert rs.arena.free_bytes <= rs.arena.used_bytes
+            if rs._session.job.resize_id and not faults:  # what is not needed went after the move
+                assert rs._session.arena.free_bytes <= rs._session.arena.used_bytes
             if sizes.value[-1:] != [rs.size]:
                 sizes.value.append(rs.size)
             data.mark()
-            if rs.comm.bcast(rs.rank == 0 and scripted(rs).finished(rs.job.resize_id)):
+            if rs.comm.bcast(rs.rank == 0 and scripted(rs).finished(rs._session.job.resize_id)):
                 break
             data.advance()
             time.sleep(0.01)
@@ -86,7 +84,7 @@ def main() -> None:
 
 def where(rs: Session, script: Script) -> None:
     """The job stands where the last resize that was carried out put it, and on that grid."""
-    done = rs.job.resize_id
+    done = rs._session.job.resize_id
     places = script.moves[done - 1].after if done else script.start
     if done:
         move = script.moves[done - 1]

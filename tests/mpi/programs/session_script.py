@@ -197,6 +197,6 @@ class ScriptedLink(ServerLink):
 
 def scripted(rs: Session) -> ScriptedLink:
     """The connection of a session that was opened with a script."""
-    link = rs.server()
+    link = rs._session.server()
     assert isinstance(link, ScriptedLink)
     return link

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def main() -> None:
     stop = Path(sys.argv[1])
-    with resize_lib.session(checksums=True) as rs:
+    with resize_lib.session() as rs:
         data = Everything(rs)
         sizes: Value[list[int]] = rs.value("sizes", [])
         for _ in rs.iterations():

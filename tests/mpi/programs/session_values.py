@@ -57,7 +57,7 @@ def main() -> None:
             if settled == 3 and rs.size == 4:
                 assert state.value["turns"] <= rs.step, "joining ranks have rank 0's value"
                 state.value = lambda: "again"  # nobody joins any more: not a reason to fail
-            if rs.comm.bcast(rs.rank == 0 and scripted(rs).finished(rs.job.resize_id)):
+            if rs.comm.bcast(rs.rank == 0 and scripted(rs).finished(rs._session.job.resize_id)):
                 break
         if rs.rank == 0:
             print(json.dumps({"sizes": sizes.value}), flush=True)

@@ -74,6 +74,7 @@ function firstAfter(line, t) {
 }
 
 function draw(canvas, line, ink, limit, words = String, least = 1) {
+  if (!canvas) return; // a report on one job
   const [pen, width, height] = prepared(canvas);
   const { from, to } = shown(), left = words === String ? 34 : 66, foot = height - 4, head = 8;
   const end = Math.min(to, now()), first = firstAfter(line, from), after = firstAfter(line, end);

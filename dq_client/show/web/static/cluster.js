@@ -4,12 +4,13 @@
 export const jobs = new Map();
 export const nodes = new Map();
 export const decisions = [];          // oldest first
-export const now = () => Date.now() / 1000 + ahead;
+export const now = () => still ?? Date.now() / 1000 + ahead;
 export let status = { up: false, why: "connecting" };
 
 const DECISIONS_KEPT = 2000;
 const listeners = [];
 let ahead = 0;                        // of this machine's clock
+let still = null;                     // a report's time, which does not go on
 
 export const whenChanged = (call) => listeners.push(call);
 export const ENDED = new Set(["done", "failed", "killed"]);
@@ -37,7 +38,7 @@ function take(news) {
   for (const job of news.jobs) {
     for (const place of job.places) {
       place.slots = slots(place.nodes);
-      place.size = place.slots.reduce((sum, [, a, b]) => sum + b - a + 1, 0);
+      place.size ??= place.slots.reduce((sum, [, a, b]) => sum + b - a + 1, 0);
     }
     jobs.set(job.id, job);
   }
@@ -59,6 +60,12 @@ function tell(news) {
 function lost(why) {
   status = { ...status, up: false, why };
   tell({ jobs: [], nodes: [], gone: [], decisions: [] });
+}
+
+// The data of a report: nothing comes after them.
+export function keep(data) {
+  still = data.now_s;
+  take(data);
 }
 
 export async function follow() {

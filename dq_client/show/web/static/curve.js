@@ -23,6 +23,7 @@ export function drawCurve(canvas, job) {
     pen.fillText(t ? duration(t) : "0", 0, y(t), left - 6);
   }
   drawSizes(pen, sizes, x, foot, job.sweet_spot);
+  drawPerfect(pen, stays[0], sizes, x, y);
   drawWay(pen, stays, x, y);
   drawSpread(pen, stays, sizes, x, y);
   stays.forEach((stay, k) => drawStay(pen, stay, k, x, y, job.sweet_spot));
@@ -42,7 +43,23 @@ function drawSizes(pen, sizes, x, foot, spot) {
     beyond = x(n);
   }
   pen.fillStyle = colour.faint;
-  pen.fillText("processors; the numbers are the order of the stays", (x(sizes[0]) + x(sizes.at(-1))) / 2 || 0, foot + 27);
+  pen.fillText("processors; numbers: the order of the stays; dotted: perfect speed-up", (x(sizes[0]) + x(sizes.at(-1))) / 2 || 0, foot + 27);
+}
+
+// Perfect speed-up from the first size on: twice the processors, half the time.
+function drawPerfect(pen, first, sizes, x, y) {
+  if (sizes.length < 2) return;
+  const work = first.iteration_time_s * first.processors, low = Math.max(sizes[0], first.processors);
+  pen.strokeStyle = colour.faint;
+  pen.lineWidth = 1.5;
+  pen.setLineDash([2, 5]);
+  pen.beginPath();
+  for (let k = 0; k <= 40; k++) {
+    const n = low * (sizes.at(-1) / low) ** (k / 40);
+    pen[k ? "lineTo" : "moveTo"](x(n), y(work / n));
+  }
+  pen.stroke();
+  pen.setLineDash([]);
 }
 
 function drawWay(pen, stays, x, y) {

@@ -12,11 +12,13 @@ export const byId = (id) => document.getElementById(id);
 export const clock = (time_s) => new Date(time_s * 1000).toTimeString().slice(0, 8);
 
 export function duration(s) {
+  const two = (n) => String(n).padStart(2, "0");
   if (s < 1) return `${Math.round(s * 1000)} ms`;
-  if (s < 60) return `${s.toPrecision(3)} s`;
-  if (s < 3600) return `${Math.floor(s / 60)} min ${Math.floor(s % 60)} s`;
-  if (s < 172800) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
-  return `${Math.floor(s / 86400)} days`;
+  if (s < 99.5) return `${s.toPrecision(3)} s`;
+  const minutes = Math.floor(Math.round(s) / 60), hours = Math.floor(minutes / 60);
+  if (hours < 1) return `${minutes}m ${two(Math.round(s) % 60)}s`;
+  if (hours < 48) return `${hours}h ${two(minutes % 60)}m`;
+  return `${Math.floor(hours / 24)}d ${two(hours % 24)}h`;
 }
 
 export const bytes = (n) => (n >= 2 ** 30 ? `${(n / 2 ** 30).toFixed(1)} GiB` : `${Math.round(n / 2 ** 20)} MiB`);

@@ -1,7 +1,11 @@
-"""Where a job is: what all of its ranks know alike."""
+"""Who we are now: grid, places and position of a job, which all of its ranks know alike.
+
+The communicator and the grid made of it are `Runtime.comm` and `Runtime.grid`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dq_client.base import messages as m
@@ -44,3 +48,10 @@ class JobPosition:
     def grid(self) -> ProcessGrid:
         """The grid."""
         return ProcessGrid(self.rows, self.cols)
+
+
+def reshape(
+    job: JobPosition, rows: int, cols: int, places: Sequence[m.Place], resize_id: int
+) -> None:
+    """The one writer of a job's shape. Not collective: every rank calls it alike."""
+    job.rows, job.cols, job.places, job.resize_id = rows, cols, list(places), resize_id

@@ -1,21 +1,12 @@
-"""Memory that is kept, and sums that do not depend on the distribution."""
+"""Memory that is kept."""
 
 from __future__ import annotations
 
 import resource
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from harness.examples import examples
-from resize_lib.descriptors import Block1D, BlockCyclic, Cyclic1D, Distributed, ProcessGrid
 from resize_lib.redistribution import Arena
-from resize_lib.redistribution.checksums import checksum, checksum_replicated
-from tests.plan.layouts import block_cyclic, grids, local_part
 
 
 def test_memory_comes_back_with_the_last_view() -> None:
@@ -89,43 +80,3 @@ def test_memory_that_the_system_does_not_have_is_not_reserved() -> None:
     arena = Arena()
     assert list(arena.reserve([1 << 60])) == []
     assert arena.free_bytes == 0
-
-
-def total(whole: npt.NDArray[Any], layout: Distributed, grid: ProcessGrid) -> int:
-    shares = [
-        checksum(local_part(whole, layout, grid, rank), layout, grid, rank)
-        for rank in range(grid.size)
-    ]
-    return sum(shares) % 2**64
-
-
-@settings(max_examples=examples(60), deadline=None)
-@given(st.data())
-def test_the_checksum_does_not_depend_on_the_distribution(data: st.DataObject) -> None:
-    m, n = data.draw(st.integers(0, 30)), data.draw(st.integers(0, 30))
-    dtype = data.draw(st.sampled_from(["f8", "i2", "c16", "S5"]))
-    size = m * n * np.dtype(dtype).itemsize
-    whole = (
-        np.random.default_rng(0).integers(0, 256, size, dtype=np.uint8).view(dtype).reshape(m, n)
-    )
-    sums = {total(whole, data.draw(block_cyclic(m, n)), data.draw(grids())) for _ in range(2)}
-    assert len(sums) == 1
-
-
-def test_the_checksum_of_a_1d_array_covers_trailing_dimensions() -> None:
-    whole = np.random.default_rng(0).random((40, 3, 2))
-    before = total(whole, Block1D(40, (3, 2)), ProcessGrid(1, 3))
-    assert total(whole, Cyclic1D(40, 2, (3, 2)), ProcessGrid(2, 3)) == before
-    whole[7, 1, 0] += 1e-9
-    assert total(whole, Block1D(40, (3, 2)), ProcessGrid(1, 3)) != before
-
-
-@pytest.mark.parametrize("swap", [((0, 0), (0, 1)), ((0, 0), (1, 0)), ((2, 3), (5, 1))])
-def test_two_exchanged_items_change_the_checksum(swap: tuple[tuple[int, ...], ...]) -> None:
-    whole = np.random.default_rng(0).random((6, 6))
-    layout, grid = BlockCyclic(6, 6, 2, 2), ProcessGrid(2, 2)
-    before, copy_before = total(whole, layout, grid), checksum_replicated(whole)
-    first, second = swap
-    whole[first], whole[second] = whole[second], whole[first]
-    assert total(whole, layout, grid) != before
-    assert checksum_replicated(whole) != copy_before

@@ -152,7 +152,6 @@ class EspNodes(Processors):
             super().join(f"{name}{k + 1}", CORES_PER_NODE, speed, owned)
 
     def take(self, count: int) -> tuple[int, ...]:
-        """See Processors."""
         if not self._spread:
             return super().take(count)
         in_turn = sorted(self.idle, key=lambda p: (p % CORES_PER_NODE, p))
