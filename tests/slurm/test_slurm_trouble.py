@@ -188,3 +188,10 @@ def test_two_batch_scripts_at_once_have_a_cluster_each(on_slurm: OnSlurm, slurm:
         (job,) = json.loads((folder / name / "jobs.json").read_text())["jobs"]
         assert (job["id"], job["state"]) == (1, "done"), said
     assert sorted(seen) == ["n1", "n2", "n3", "n4"]
+
+
+def test_slurms_memory_limit_is_the_nodes_memory(on_slurm: OnSlurm) -> None:
+    on_slurm.up_with("min = 1", 'time = "30"\nlines = ["--mem=300M"]')
+    on_slurm.until(lambda: list(on_slurm.nodes().values()) == ["up"])
+    (node,) = json.loads(on_slurm.dq("nodes", "--json"))["nodes"]
+    assert node["memory"] == 300 << 20
