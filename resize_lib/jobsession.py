@@ -49,10 +49,13 @@ Item = TypeVar("Item")
 class Session(Declaring):
     """One per program. Attributes that change at a resize: `comm`, `grid`, `rank`, `size`.
 
+    Methods are collective: all ranks call them alike. Attributes and `compute` are not.
+
     connect: opens the connection to whatever decides on resizes; called in every process that
     becomes rank 0, when it is first needed. Default: the DQ server that launched the program, if
-    one did. legal: the sizes that the
-    program can run on (legal.py): the server orders no other; default: any.
+    one did.
+    legal: the sizes that the program can run on (legal.py): the server orders no other; default:
+    any.
     report_interval_s: about so long turns share a remap point, 0: every turn is one; default:
     DQ_REPORT_INTERVAL in the environment, or else pace.REPORT_S (docs/programs.md).
     """
@@ -69,8 +72,8 @@ class Session(Declaring):
     def comm(self) -> MPI.Intracomm:
         """The job's communicator: one object, which is the communicator of now at any time.
 
-        `comm = rs.comm` may be kept. Ranks and sizes taken from it, and what is derived from it
-        (Split, Dup, Create_cart), may not: @rs.on_resize is for these.
+        `comm = rs.comm` may be kept. Ranks and sizes taken from it, and communicators derived from
+        it (Split, Dup, Create_cart), may not: @rs.on_resize is for these.
         """
         return self._session.comm
 
@@ -143,8 +146,8 @@ class Session(Declaring):
     def solve(self, call: Callable[[], Any], name: str = "") -> None:
         """Call a solver, whose callback calls `rs.remap()`; collective.
 
-        call: takes nothing, and begins from what is declared; what it finds it stores there. After
-        a resize it is ended by an exception (`Resized`, no Exception) wherever `rs.remap()` was
+        call: takes no argument, begins from declared data, and stores its result there. After a
+        resize it is ended by an exception (`Resized`, no Exception) wherever `rs.remap()` was
         called, and called again with the ranks that there are then.
 
         Raises:
@@ -191,8 +194,8 @@ class Session(Declaring):
 
         `function(comm)` is called at once, and on all ranks after every resize, in the order of the
         declarations; a rank that joins calls it when it comes to the job's iteration, not before.
-        It may communicate in any way. What it binds by `global` or `nonlocal`, or stores in
-        objects, is the program's; what it returns is of no meaning. It is not timed.
+        It may communicate in any way. Names that it binds by `global` or `nonlocal`, or stores in
+        objects, are the program's; its result is of no meaning. It is not timed.
         """
         return self._session.hooks.declare(function, "setup")
 

@@ -7,8 +7,7 @@ them with what real ranks call.
 
 A call is written ``communicator.call``, with ``-> name`` where it makes a communicator, and ``?``,
 ``*`` or ``+`` behind the call where it is made at most once, any number of times, at least once.
-``vote`` is an agreement (redistribution/agreement.py): messages by way of rank 0, or one
-MPI_Iallgather or MPI_Iallreduce among more than 32 ranks. Communicators:
+Communicators:
 
     job own row col              of the grid that the resize leaves: the program's, the library's
     newjob newown newrow newcol  of the grid that it leads to
@@ -98,15 +97,15 @@ def _data(roles: str, comm: str, failure: Failure) -> Table:
     """The redistribution (redistribution/collective.py). Old parts are only read."""
     told = f"{comm}.Iallgather+"
     return (
-        Stage("declare", roles, State.MOVING, f"{comm}.vote", failure, told),
+        Stage("declare", roles, State.MOVING, f"{comm}.Iallgather", failure, told),
         Stage(
             "make room", roles, State.MOVING,
-            f"{comm}.Iallgather? {comm}.Ialltoall? {comm}.Iallreduce? {comm}.vote?", failure, told,
+            f"{comm}.Iallgather? {comm}.Ialltoall? {comm}.Iallreduce*", failure, told,
         ),
-        Stage("move", roles, State.MOVING, f"{comm}.vote", failure, told),
+        Stage("move", roles, State.MOVING, f"{comm}.Iallreduce", failure, told),
         # Only where a rank could not reach another one's memory: the same by messages.
         Stage(
-            "move again", roles, State.MOVING, f"{comm}.Iallreduce? {comm}.vote*", failure, told
+            "move again", roles, State.MOVING, f"{comm}.Iallreduce*", failure, told
         ),
     )  # fmt: skip
 

@@ -10,10 +10,9 @@ from typing import Final
 DEPARTURE_DONE: Final = 7002  # a leaver has sent all (processes/departure.py)
 DEPARTURE_GO: Final = 7003  # and may end
 MOVED_DATA: Final = 7301  # redistribution/messages.py
-AGREEMENT: Final = 7302  # redistribution/agreement.py
 GHOSTS: Final = 7303  # declared/ghosts.py
 MIGRATION: Final = 7304  # declared/items.py
-WHOLE_DATA: Final = 7305  # redistribution/replicated.py, segments.py
+WHOLE_DATA: Final = 7305  # redistribution/segments.py
 PARTNER_COPY: Final = 7306  # protection/partners.py
 FETCHED_COPY: Final = 7307  # protection/in_place.py
 MARKER: Final = 7308  # under_way.py

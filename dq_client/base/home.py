@@ -6,7 +6,7 @@ owner: the folder holds keys.
     server.json   pid and address of the running server       journal.sqlite  events
     keys/         one key pair per principal                   jobs/ID/        output of jobs
     agents/NAME/  state of node agents on this machine         log/            of server and agents
-    audit/        who asked for what (audit.py)
+    audit/        who asked for what (audit.py)                allocations/    see of_allocation
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from dq_client.base.errors import NoServer, UsageError
 from dq_client.base.private import NotPrivate, check_own, check_way
 from dq_client.base.text_files import object_of
 
+ALLOCATIONS = "allocations"  # below a home, one home for each
 EPOCH_LIKE_S = 1e9  # no machine runs so long
 
 
@@ -33,12 +34,35 @@ class Home(Struct, frozen=True):
 
     @staticmethod
     def default() -> Home:
-        """`$DQ_HOME`, else `$XDG_STATE_HOME/dq`, else `~/.local/state/dq`."""
+        """`$DQ_HOME`, else `$XDG_STATE_HOME/dq`, else `~/.local/state/dq`.
+
+        Inside of an allocation of Slurm that has a cluster of its own (dq up --cluster slurm), the
+        home of that, which lies below. UsageError if DQ_HOME is the one of another allocation.
+        """
         explicit = os.environ.get("DQ_HOME")
-        if explicit:
-            return Home(Path(explicit).expanduser().absolute())
         state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-        return Home(Path(state).expanduser().absolute() / "dq")
+        named = Path(explicit) if explicit else Path(state, "dq")
+        home = Home(named.expanduser().absolute())
+        own = home.of_allocation()
+        return own if own.root.is_dir() else home
+
+    def of_allocation(self) -> Home:
+        """The home of a cluster in the allocation that this runs in; itself if this is in none.
+
+        UsageError if this is the home of another allocation.
+        """
+        job, cluster = os.environ.get("SLURM_JOB_ID"), os.environ.get("SLURM_CLUSTER_NAME")
+        if not job:
+            return self
+        name = f"{cluster or 'slurm'}-{job}"
+        if self.root.parent.name != ALLOCATIONS:
+            return Home(self.root / ALLOCATIONS / name)
+        if self.root.name != name:
+            raise UsageError(
+                f"DQ_HOME={self.root} is the home of another allocation than this one, {name}:"
+                f" unset it, or set it to {self.root.parent.parent}"
+            )
+        return self
 
     def create(self) -> None:
         """Make the folder, private; UsageError if it is not ours alone (it holds keys)."""

@@ -23,6 +23,7 @@ class Node:
         *("branches", "call", "control", "computed", "ends_loop", "file_line", "gathered", "kept"),
         *(
             "kind",
+            "on_root",
             "opaque",
             "ordered",
             "out",
@@ -53,6 +54,7 @@ class Node:
         self.kind, self.source = kind, source
         self.ordered: list[Node] = []  # of a condition: what `<` and `>` in it compare
         self.branches: list[Node] = []  # of a condition: the parts that must all be true
+        self.on_root: Node | None = None  # of a condition: what is 0 where it is true
         self.received = False  # it came from one other rank
         self.gathered = False  # a list with an entry of each rank
         self.varies = False  # at the head of a loop: another one in each iteration

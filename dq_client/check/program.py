@@ -86,9 +86,8 @@ class Program:
             heads = [n for o in self.loops for n in (*o.heads.values(), *o.entered.values())]
             roots = [n for body in self.bodies.values() for n in body.roots.values()]
             indexed = [n for pair in self.indexed for n in pair]
-            self._whole = Whole(
-                [*versions, *heads, *roots, *self.sinks, *self.value_changes, *indexed]
-            )
+            others = [*self.sinks, *self.value_changes, *indexed]
+            self._whole = Whole([*versions, *heads, *roots, *others])
         return self._whole
 
     def outside(self, slot: str) -> Node | None:

@@ -24,6 +24,7 @@ class Role(Enum):
     AGAIN = auto()  # in each iteration on the same ranks, before it is used
     STALE = auto()  # received from another rank, and used before that sends again
     ELECTED = auto()  # now and then, by a rank that the number of ranks selects
+    ROOT = auto()  # by rank 0 alone
     PAST = auto()  # made of the ranks' parts of the data, and used in the next iteration
 
 
@@ -78,6 +79,25 @@ def is_past(changes: list[Node], heads: list[Node], program: Program, made_of: i
                 seen.add(user)
                 todo.append(user)
     return False
+
+
+def is_on_root(change: Node) -> bool:
+    """Whether it comes about on rank 0 alone: every way to it leads by a test of the rank."""
+    todo: list[Node | None] = [change.control]
+    seen: set[Node] = set()
+    while todo:
+        node = todo.pop()
+        if node is None:
+            return False
+        if node in seen or (node.on_root is not None and _place(node.on_root) == (w.RANK, False)):
+            continue
+        seen.add(node)
+        if node.root is None:
+            todo.append(node.control)
+            continue
+        body, slot = node.root
+        todo += [call.entry.get(slot) for call in body.calls] or [None]
+    return True
 
 
 def _passed(base: Node) -> set[Node]:

@@ -10,7 +10,7 @@ from dq_client.check.given import Given
 from dq_client.check.graph import Body, Node
 from dq_client.check.program import Loop, Program
 from dq_client.check.scopes import Function, Scope, rebuilds, scopes_of
-from dq_client.check.values import Values, bound, is_whole
+from dq_client.check.values import Values, bound, is_whole, is_zero_test
 
 
 class Statements(Values):
@@ -134,7 +134,12 @@ class Statements(Values):
         tested = [self.value(part).nodes for part in parts]
         condition = self.condition((n for nodes in tested for n in nodes), self.ordered(test))
         condition.branches = [Node(nodes) for nodes in tested]
-        self._branches([(condition, node.body), (condition, node.orelse)])
+        otherwise = condition
+        zeros = [b for b, part in zip(condition.branches, parts, strict=True) if is_zero_test(part)]
+        if zeros:
+            condition = Node(control=otherwise)
+            condition.on_root = zeros[0]
+        self._branches([(condition, node.body), (otherwise, node.orelse)])
 
     def _match(self, node: ast.Match) -> None:
         subject = self.value(node.subject)

@@ -224,6 +224,16 @@ def is_whole(index: ast.expr) -> bool:
     )
 
 
+def is_zero_test(test: ast.expr) -> bool:
+    """Whether it is `x == 0` or `not x`."""
+    match test:
+        case ast.UnaryOp(op=ast.Not()):
+            return True
+        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
+            return any(isinstance(e, ast.Constant) and e.value == 0 for e in (left, right))
+    return False
+
+
 def bound(value: Value) -> Node:
     """A new version of a variable that is given a value."""
     if value.passed:

@@ -10,7 +10,7 @@ from dq_client.check import words as w
 from dq_client.check.graph import DEPTH_MAX, Call, Node, is_made_of, lead_back, reached, sources
 from dq_client.check.liveness import header_end
 from dq_client.check.program import Loop, Program
-from dq_client.check.roles import Role, is_past, role_of
+from dq_client.check.roles import Role, is_on_root, is_past, role_of
 from dq_client.check.scopes import rebuilds, statements_of
 
 SET_UP_METHODS = {"__init__", "__new__", "__post_init__", "__set_name__", "__init_subclass__"}
@@ -303,6 +303,8 @@ class View:
         program, whole = self._program, self._program.whole()
         begun = heads or self._at_begins(name)  # another file may have the loop
         role = role_of(inside, begun, whole, matters(program), accumulates=accumulates)
+        if role is Role.NONE and inside and all(map(is_on_root, inside)):
+            return Role.ROOT
         if role is not Role.NONE or accumulates or not heads:
             return role
         past = is_past(inside, heads, program, self.sources_inside(inside))
@@ -331,6 +333,7 @@ class View:
         return [n for n in outside if n.scope != self._scope or n.file_line <= end]
 
     def _line_of(self, nodes: list[Node]) -> int:
+        nodes = [n for n in nodes if not self._is_after(n)] or nodes
         own = [n for n in nodes if n.rebound] or nodes
         inside = [n for n in own if self.has(n.scope, n.file_line)]
         before = [n for n in own if n not in inside]

@@ -125,6 +125,8 @@ def up(
     home = Home.default()
     cluster = cluster_of(file, local)
     options = server_options(others)
+    if cluster.engine == SLURM and cluster.batch is None:
+        home = _allocated_home(home)
     warn_of_network_disk(home)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing is left behind
     batch_settings.refuse_other(home, cluster.batch)
@@ -215,6 +217,13 @@ def _up_hosts(
         f"the cluster is up: {some}, {processors} processors (server {info['pid']} at"
         f" {info['address']})"
     )
+
+
+def _allocated_home(base: Home) -> Home:
+    from dq_client.deploy.slurm import allocation
+
+    allocation.nodes_here()  # UsageError: this is none
+    return allocation.home_here(base)
 
 
 def _up_allocation(home: Home, options: list[str], address: str | None, *, as_json: bool) -> None:

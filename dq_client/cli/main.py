@@ -42,7 +42,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "pool": ("pool_command", "pool", "Nodes that are asked for and given back, and why."),
     "reserve": ("reserve_commands", "reserve", "Keep processors for later, or cancel that."),
     "reservations": ("reserve_commands", "reservations", "List reservations."),
-    "maintenance": ("maintenance_commands", "maintenance", "Empty nodes for a while, later."),
+    "maintenance": ("reserve_commands", "maintenance", "Empty nodes for a while, later."),
     "watch": ("watch", "watch", "Follow jobs as they grow and shrink."),
     "top": ("top", "top", "Follow jobs, nodes and decisions on the whole terminal."),
     "web": ("web", "web", "Show the cluster live in a browser."),

@@ -1,4 +1,4 @@
-"""Advance reservations: `dq reserve`, `dq reservations`."""
+"""What is planned for later: `dq reserve`, `dq reservations`, `dq maintenance`."""
 
 from __future__ import annotations
 
@@ -44,6 +44,10 @@ def seconds_until(text: str, now: datetime) -> float:
     return in_s
 
 
+def _new_name(letter: str) -> str:
+    return f"{letter}{time.strftime('%m%d')}-{uuid.uuid4().hex[:4]}"
+
+
 @click.command()
 @click.option("-n", "processors", type=click.IntRange(min=1), help="How many processors.")
 @click.option("--start", help="now, +10m, 14:30 or 2026-05-01T14:30.")
@@ -76,23 +80,26 @@ def reserve(
         missing = next(option for option, value in making.items() if value is None)
         raise UsageError(f"{missing} is missing: dq reserve -n 4 --start +1h --duration 10m")
     else:
-        in_s = seconds_until(start, datetime.now().astimezone())
-        duration_s = parse_time("--duration", duration)
-        name = name or f"r{time.strftime('%m%d')}-{uuid.uuid4().hex[:4]}"
+        name = name or _new_name("r")
         body = m.Reserve(
             request=uuid.uuid4().hex,
             name=name,
             processors=processors,
-            in_s=in_s,
-            duration_s=duration_s,
+            in_s=seconds_until(start, datetime.now().astimezone()),
+            duration_s=parse_time("--duration", duration),
             user=user,
         )
+    _planned(body, "reservation", name, cancelled=cancel is not None, as_json=as_json)
+
+
+def _planned(body: m.RequestBody, what: str, name: str, *, cancelled: bool, as_json: bool) -> None:
+    """Ask for it, and print the name."""
     with server() as connection:
         connection.call(body)
     if as_json:
-        print_json(reservation={"name": name})
-    elif cancel is not None:
-        note(f"reservation {name} is cancelled")
+        print_json(**{what.split()[0]: {"name": name}})
+    elif cancelled:
+        note(f"{what} {name} is cancelled")
     else:
         say(name)
 
@@ -119,3 +126,71 @@ def reservations(as_json: bool) -> None:
         for r in found
     ]
     say(table(("NAME", "PROCS", "BEGINS", "ENDS", "FOR", "RUNNING", "WAITING"), rows))
+
+
+@click.command()
+@click.argument("nodes", nargs=-1)
+@click.option("--start", help="now, +10m, 14:30 or 2026-05-01T14:30.")
+@click.option("--duration", help="How long: 90s, 10m, 2h.")
+@click.option("--name", help="What the window is called.")
+@click.option("--reason", default="", help="Shown by dq nodes and dq why.")
+@click.option("--cancel", metavar="NAME", help="Cancel a window instead of planning one.")
+@json_option
+def maintenance(
+    nodes: tuple[str, ...],
+    start: str | None,
+    duration: str | None,
+    name: str | None,
+    reason: str,
+    cancel: str | None,
+    as_json: bool,
+) -> None:
+    """Have NODES empty for a while, from a time on; without NODES list the windows.
+
+    Jobs that can be moved leave before; what is still there when the window begins is killed. No
+    other job starts there that may still run then.
+    """
+    if cancel is not None:
+        if nodes or start or duration or name or reason:
+            raise UsageError("--cancel NAME goes with no other option")
+        name = cancel
+        body: m.RequestBody = m.CancelMaintenance(name)
+    elif nodes:
+        if start is None or duration is None:
+            missing = "--start" if start is None else "--duration"
+            raise UsageError(f"{missing} is missing: dq maintenance n1 --start 22:00 --duration 2h")
+        name = name or _new_name("m")
+        body = m.PlanMaintenance(
+            request=uuid.uuid4().hex,
+            name=name,
+            nodes=list(nodes),
+            in_s=seconds_until(start, datetime.now().astimezone()),
+            duration_s=parse_time("--duration", duration),
+            reason=reason,
+        )
+    elif start or duration or name or reason:
+        raise UsageError("name the nodes: dq maintenance n1 --start 22:00 --duration 2h")
+    else:
+        _windows(as_json=as_json)
+        return
+    _planned(body, "maintenance window", name, cancelled=cancel is not None, as_json=as_json)
+
+
+def _windows(*, as_json: bool) -> None:
+    with records() as connection:
+        found = ask(connection, m.MaintenanceQuery())
+    if as_json:
+        print_json(maintenance=found)
+        return
+    rows = [
+        (
+            w["name"],
+            ",".join(w["nodes"]),
+            clock(w["start_s"]),
+            clock(w["end_s"]),
+            "begun" if w["begun"] else "planned",
+            w["reason"] or "-",
+        )
+        for w in found
+    ]
+    say(table(("NAME", "NODES", "BEGINS", "ENDS", "STATE", "REASON"), rows))

@@ -64,7 +64,7 @@ class Collector(cst.CSTVisitor):
     def on_visit(self, node: cst.CSTNode) -> bool:
         if isinstance(node, cst.FunctionDef):
             self._functions += 1
-        if isinstance(node, cst.Annotation | cst.Decorator):
+        if isinstance(node, cst.Annotation | cst.Decorator) or _logs(node):
             return False
         if self._functions:
             self.found += [(node, changed) for changed in changes(node)]
@@ -74,6 +74,17 @@ class Collector(cst.CSTVisitor):
     def on_leave(self, original_node: cst.CSTNode) -> None:
         if isinstance(original_node, cst.FunctionDef):
             self._functions -= 1
+
+
+def _logs(node: cst.CSTNode) -> bool:
+    """Whether it is a line for the log: words for people, too."""
+    call = node.value if isinstance(node, cst.Expr) else None
+    of = (
+        call.func.value
+        if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute)
+        else None
+    )
+    return isinstance(of, cst.Name) and of.value == "log"
 
 
 # Not tried: words for people, and what mypy refuses anyway (None for a value, an argument less).

@@ -26,9 +26,9 @@ from resize_lib.descriptors import ProcessGrid
 from resize_lib.protection import generations
 from resize_lib.protection.generations import Copy
 from resize_lib.protection.partfile import Part, checksum_of, open_part
-from resize_lib.protection.partners import pieces_of
 from resize_lib.protection.state import ProtectionError
 from resize_lib.redistribution.agreement import gather_texts
+from resize_lib.redistribution.messages import pieces_of
 from resize_lib.waiting import wait_all
 
 
@@ -145,7 +145,6 @@ class Parts:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._open.clear()
         self._descriptors.close()
 
     def __call__(self, part: int) -> Part:

@@ -21,10 +21,8 @@ from mpi4py import MPI
 
 from resize_lib import tags
 from resize_lib.protection.generations import Copy, part_path
-from resize_lib.redistribution.blocks import RawBytes
+from resize_lib.redistribution.messages import pieces_of
 from resize_lib.waiting import wait_all
-
-MESSAGE_BYTES = 64 << 20  # of a piece: the length of a message must fit into 31 bits
 
 
 def partners(hosts: Sequence[str]) -> list[int | None]:
@@ -83,8 +81,3 @@ def fetch_for_partners(comm: MPI.Intracomm, hosts: Sequence[str], copy: Copy) ->
         finally:
             draft.unlink(missing_ok=True)
     return ""
-
-
-def pieces_of(buffer: RawBytes) -> list[RawBytes]:
-    """The messages that carry `buffer`."""
-    return [buffer[at : at + MESSAGE_BYTES] for at in range(0, buffer.size, MESSAGE_BYTES)]

@@ -232,6 +232,9 @@ class _Reader:
         self._note(f"array {value.shape} {value.dtype}")
         if self._barred(value):
             return
+        if isinstance(value, np.ma.MaskedArray):
+            self._sha.update(np.ma.getmaskarray(value).tobytes())
+            value = value.filled(0)
         if value.dtype.kind == "f":
             self._many(value.astype(np.float64).reshape(-1))
         elif value.dtype.kind == "c":

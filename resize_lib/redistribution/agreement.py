@@ -7,7 +7,6 @@ import hashlib
 import numpy as np
 from mpi4py import MPI
 
-from resize_lib import tags
 from resize_lib.descriptors import DescriptorError
 from resize_lib.redistribution.blocks import RawBytes
 from resize_lib.redistribution.types import (
@@ -28,9 +27,6 @@ KINDS: tuple[type[RedistributionError], ...] = (
     DeclarationMismatchError,
     RedistributionError,
 )
-# MPI's allgather has a chain of rounds, and each waits for ranks that sleep between two looks. Up
-# to so many ranks, rank 0 collects and tells all (docs/redistribution.md, "Waiting").
-BY_FIRST_MAX = 32
 DIGEST_BYTES = 16
 HEAD_BYTES = 1 + DIGEST_BYTES  # kind, digest: before the caller's bytes
 NO_ERROR, NOT_FINE = 255, 254  # the worst kind is the least
@@ -50,50 +46,12 @@ def as_ours(error: Exception) -> RedistributionError:
 def gather_records(comm: MPI.Intracomm, record: RawBytes) -> RawBytes:
     """Every rank's ``record`` (equally long everywhere), one row per rank."""
     records = np.empty((comm.size, record.size), dtype=np.uint8)
-    wait_all([comm.Iallgather([record, MPI.BYTE], [records, MPI.BYTE])])
+    wait_all([comm.Iallgather([record, MPI.BYTE], [records, MPI.BYTE])], _pace(comm))
     return records
-
-
-def _collect(comm: MPI.Intracomm, record: RawBytes) -> RawBytes:
-    """On rank 0: the records of all ranks, one row per rank of ``comm``.
-
-    By messages, which must not meet an application's.
-    """
-    records = np.full((comm.size, record.size), NO_ERROR, dtype=np.uint8)
-    records[0] = record
-    others = range(1, comm.size)
-    received = [comm.Irecv([records[k], MPI.BYTE], source=k, tag=tags.AGREEMENT) for k in others]
-    wait_all(received, _pace(comm))
-    return records
-
-
-def _tell(comm: MPI.Intracomm, what: RawBytes) -> None:
-    """Send rank 0's answer to the others."""
-    others = range(1, comm.size)
-    wait_all([comm.Isend([what, MPI.BYTE], dest=k, tag=tags.AGREEMENT) for k in others])
-
-
-def _hear(comm: MPI.Intracomm, record: RawBytes, size: int) -> RawBytes:
-    """On the others: send a record to rank 0; its answer, of at most ``size`` bytes."""
-    answer = np.empty(size, dtype=np.uint8)
-    sent = comm.Isend([record, MPI.BYTE], dest=0, tag=tags.AGREEMENT)
-    received = comm.Irecv([answer, MPI.BYTE], source=0, tag=tags.AGREEMENT)
-    wait_all([sent, received], _pace(comm))
-    return answer
 
 
 def _pace(comm: MPI.Intracomm) -> Pace:
     return ROOMY if has_room(comm) else USUAL
-
-
-def _worst(comm: MPI.Intracomm, kind: int) -> int:
-    """The worst kind of all ranks; collective."""
-    record = np.array([kind], dtype=np.uint8)
-    if comm.rank:
-        return int(_hear(comm, record, 1)[0])
-    worst = _collect(comm, record).min(axis=0)
-    _tell(comm, worst)
-    return int(worst[0])
 
 
 def gather_texts(comm: MPI.Intracomm, text: str) -> list[str]:
@@ -127,14 +85,7 @@ def agree(
     digest = hashlib.blake2b(statement.encode(), digest_size=DIGEST_BYTES).digest()
     head = bytes([_kind_of(error)]) + digest
     record = np.frombuffer(head + extra, dtype=np.uint8)
-    if comm.size > BY_FIRST_MAX:
-        records = gather_records(comm, record)
-    elif comm.rank:
-        records = _hear(comm, record, comm.size * record.size)
-        records = records.reshape(comm.size, record.size)
-    else:
-        records = _collect(comm, record)
-        _tell(comm, records)
+    records = gather_records(comm, record)
     # Compared as bytes: numpy's reductions take ten times as long, on every rank.
     if records[:, 0].tobytes() != bytes([NO_ERROR]) * comm.size:
         _raise_reasons(comm, records[:, 0], error)
@@ -153,13 +104,10 @@ def agree_to_go_on(comm: MPI.Intracomm, error: Exception | None, *, fine: bool =
     kind = _kind_of(error)
     if kind == NO_ERROR and not fine:
         kind = NOT_FINE
-    if comm.size > BY_FIRST_MAX:
-        least = np.array([kind], dtype=np.uint8)
-        number = MPI.UNSIGNED_CHAR  # MPI.BYTE has no order
-        wait_all([comm.Iallreduce(MPI.IN_PLACE, [least, number], op=MPI.MIN)])
-        worst = int(least[0])
-    else:
-        worst = _worst(comm, kind)
+    least = np.array([kind], dtype=np.uint8)
+    number = MPI.UNSIGNED_CHAR  # MPI.BYTE has no order
+    wait_all([comm.Iallreduce(MPI.IN_PLACE, [least, number], op=MPI.MIN)], _pace(comm))
+    worst = int(least[0])
     if worst < NOT_FINE:
         kinds = gather_records(comm, np.array([kind], dtype=np.uint8))[:, 0]
         _raise_reasons(comm, kinds, error)

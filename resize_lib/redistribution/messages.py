@@ -99,6 +99,12 @@ def messages_of(pieces: PeerPieces, panel: int, panels: int) -> Iterator[Message
             yield Message.of(peer, shares)
 
 
+def pieces_of(raw: RawBytes) -> Iterator[RawBytes]:
+    """Bytes in messages that every MPI can count the bytes of."""
+    for at in range(0, raw.size, MESSAGE_BYTES_MAX):
+        yield raw[at : at + MESSAGE_BYTES_MAX]
+
+
 def _aligned(nbytes: int) -> int:
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
 

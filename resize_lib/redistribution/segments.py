@@ -25,7 +25,7 @@ from resize_lib.redistribution import peer_memory
 from resize_lib.redistribution.arena import HUGE_FROM_BYTES
 from resize_lib.redistribution.blocks import Array, RawBytes, address_of
 from resize_lib.redistribution.handshake import Records, prove
-from resize_lib.redistribution.messages import MESSAGE_BYTES_MAX
+from resize_lib.redistribution.messages import pieces_of
 from resize_lib.redistribution.types import CustomDataError, MovingArray, Site, Transport
 from resize_lib.waiting import STREAM, wait_all
 
@@ -151,12 +151,12 @@ class Segments:
         comm, requests, moved = self.site.comm, [], [0, 0]
         for rank, slot, at, count in self._coming():
             if rank != comm.rank and (rank in self._read) == near:
-                for piece in _pieces(self._bytes(slot, at, count)):
+                for piece in pieces_of(self._bytes(slot, at, count)):
                     requests.append(comm.Irecv([piece, MPI.BYTE], rank, tags.WHOLE_DATA))
                     moved[1] += piece.size
         for rank, raw in self._going():
             if rank != comm.rank and (rank in self._reads_mine) == near:
-                for piece in _pieces(raw):
+                for piece in pieces_of(raw):
                     requests.append(comm.Isend([piece, MPI.BYTE], rank, tags.WHOLE_DATA))
                     moved[0] += piece.size
         wait_all(requests, STREAM)
@@ -208,12 +208,6 @@ class Segments:
                 self.results[position] = descriptor.join(arrived, counts, old, new_rank, new)
             except Exception as error:
                 raise CustomDataError(_failure(array, "unpack", error)) from error
-
-
-def _pieces(raw: RawBytes) -> Iterator[RawBytes]:
-    """Messages that every MPI can count the bytes of."""
-    for at in range(0, raw.size, MESSAGE_BYTES_MAX):
-        yield raw[at : at + MESSAGE_BYTES_MAX]
 
 
 def _segmented(descriptor: object) -> Segmented:

@@ -336,6 +336,8 @@ class Carry:
         )
         facts = self.sources.variable(here, path)
         fate, why = rule(seen, facts)
+        if seen.before == seen.now and seen.here is None and _of_class(here, path):
+            return Fate.KEEP, ""  # its class is not in use here, and has what its source gave it
         if path in sent.elsewhere and facts.used:
             return Fate.REFUSE, f"cannot be copied: it is {sent.elsewhere[path]}"
         unknown = seen.before == seen.now == survey.UNREADABLE and not _observes(here, path)
@@ -390,6 +392,10 @@ class Carry:
         mine, found = self.look({})
         if found is not None:
             self.alone.saw(mine, found, self.sources)
+
+
+def _of_class(here: Survey, path: Path) -> bool:
+    return bool(here.anchors.origin(path).owner[0] == survey.CLASSES)
 
 
 def _observes(here: Survey, path: Path) -> bool:

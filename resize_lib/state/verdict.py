@@ -138,6 +138,8 @@ def _changed(seen: Seen, facts: Variable) -> tuple[Fate, str]:
         part = "size" in facts.set_up and facts.used and _adds(facts)
         return (Fate.REFUSE, _DERIVED) if part else (Fate.KEEP, "")
     local = facts.loop & LOCAL
+    if seen.alone and facts.role is Role.ROOT:
+        return Fate.KEEP, ""
     if local and seen.alone and facts.accumulates:
         return (Fate.REFUSE, _UNCLEAR) if facts.used else (Fate.KEEP, "")
     if seen.coincides and (why := counted(facts)):
@@ -151,7 +153,8 @@ def _changed(seen: Seen, facts: Variable) -> tuple[Fate, str]:
             return Fate.REFUSE, _DERIVED
         if not facts.used or sources & LOCAL:
             return Fate.KEEP, ""
-        if "empty" not in sources:  # np.empty: any rank has anything, until the loop fills it
+        # np.empty gives any rank anything, until the loop fills it; packages have such arrays, too.
+        if "empty" not in sources and not seen.opaque:
             return Fate.REFUSE, _DIFFERS
     if seen.before is None and seen.here is not None and seen.here != seen.now:
         # Bound between the first loop and this one, by every rank for itself.
@@ -223,7 +226,9 @@ def lost(before: bytes | None, now: bytes | None, facts: Variable | None) -> str
     """
     if before == now:
         return ""
-    if facts is not None and (facts.rebuilt or not _adds(facts) or not facts.used):
+    if facts is not None and (facts.rebuilt or not facts.used):
+        return ""
+    if facts is not None and not _adds(facts) and facts.role is not Role.ROOT:
         return ""
     return (
         "is added up by each rank for itself, and a rank that leaves would take its part with it:"

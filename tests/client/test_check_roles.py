@@ -50,7 +50,14 @@ LEFT = "comm.rank - 1 if comm.rank > 0 else MPI.PROC_NULL"
         ("import time\ng = 1.0", "save(g)\nt0 = time.time()\nx.local[:] += 1\ng = len(x.local) / (time.time() - t0)", "g", Role.NONE),
         ("g = 0.0", "g = x.local.sum()\ncomm.allreduce(g)", "g", Role.NONE),
         # nothing of all this
-        ("g = 0", "if comm.rank == 0:\n    g += t\nx.local[:] += g", "g", Role.NONE),
+        # by rank 0 alone
+        ("g = 0", "if comm.rank == 0:\n    g += t\nx.local[:] += g", "g", Role.ROOT),
+        ("g = []\nme = comm.rank", "if not me and t:\n    g.append(t)\nx.local[:] += len(g)", "g", Role.ROOT),
+        ("g = []\ndef note(n):\n    g.append(n)", "if comm.rank == 0:\n    note(t)\nx.local[:] += len(g)", "g", Role.ROOT),
+        ("g = []\ndef note(n):\n    g.append(n)", "if comm.rank == 0:\n    note(t)\nnote(1)\nx.local[:] += len(g)", "g", Role.NONE),
+        ("g = 0", "if comm.rank == 0:\n    g += t\nelse:\n    g += 1\nx.local[:] += g", "g", Role.NONE),
+        ("g = 0", "if t == 0:\n    g += 1\nx.local[:] += g", "g", Role.NONE),
+        ("g = 0", "if comm.rank == 1:\n    g += t\nx.local[:] += g", "g", Role.NONE),
         ("g = 0", "for i in range(comm.rank, 9, comm.size):\n    g += i\nx.local[:] += g", "g", Role.NONE),
         ("g = 0", "for i in range(9):\n    if i % comm.size == comm.rank:\n        g += i\nx.local[:] += g", "g", Role.NONE),
         ("g = np.zeros(1)", "comm.Allreduce(x.local[:1], g)\nx.local[:] += g", "g", Role.NONE),

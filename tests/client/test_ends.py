@@ -80,6 +80,14 @@ def test_what_cannot_be_read_is_nothing(tmp_path: Path, text: str) -> None:
     assert ends.memory(str(tmp_path)) == []
 
 
+@pytest.mark.parametrize(("memory", "found"), [(5, []), ("ab", []), ([1, "m"], ["m"])])
+def test_memory_that_is_no_list_of_names_is_none(
+    tmp_path: Path, memory: object, found: list[str]
+) -> None:
+    ends.EndsFile(str(tmp_path)).write(state(world(0), memory=memory))
+    assert ends.memory(str(tmp_path)) == found
+
+
 def test_the_file_of_an_earlier_keeper_says_that_it_has_ended(tmp_path: Path) -> None:
     (tmp_path / ends.FORMER_NAME).write_text(json.dumps(state(world(0), failed=None)))
     assert standing(ends.read(str(tmp_path))) is Standing.KNOWN

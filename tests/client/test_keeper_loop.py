@@ -161,22 +161,36 @@ def test_it_reaps_all_that_has_ended_and_reports_before_it_ends(
     assert played.on_disk()["over"]
 
 
-def test_a_pipe_that_has_ended_is_not_read_any_more(played: Played) -> None:
-    world = played.start(nodes=("n1",))
+@pytest.fixture
+def writing(played: Played) -> int:
+    """The pipe that rank 0 of world 0, which is alone, writes to."""
+    rank = played.start(nodes=("n1",)).local[0]
     reading, writing = output.pipe()
     file = played.keeper._files.file(str(played.folder), "out")
-    stream = output.Stream(reading, file, (0, 0), label=False)
-    rank = world.local[0]
-    rank.streams.append(stream)
-    pump = partial(played.keeper._pump, rank, stream)
-    played.keeper._selector.register(stream, selectors.EVENT_READ, pump)
+    rank.streams.append(output.Stream(reading, file, (0, 0), label=False))
+    pump = partial(played.keeper._pump, rank, rank.streams[0])
+    played.keeper._selector.register(rank.streams[0], selectors.EVENT_READ, pump)
     os.write(writing, b"half a line")
+    return writing
+
+
+def test_a_pipe_that_has_ended_is_not_read_any_more(played: Played, writing: int) -> None:
+    rank = played.keeper.worlds[0].local[0]
+    reading = rank.streams[0].reading
     played.serves()
     assert reading in played.watched()
     os.close(writing)
     played.serves()
     assert (rank.streams, reading in played.watched()) == ([], False)
     assert (played.folder / "out").read_bytes() == b"half a line"
+
+
+def test_what_a_rank_wrote_last_is_safe_though_a_child_holds_its_pipe(
+    played: Played, writing: int
+) -> None:
+    played.ended(played.keeper.worlds[0], 0, 0)
+    assert (played.folder / "out").read_bytes() == b"half a line"
+    os.close(writing)
 
 
 def test_a_forked_rank_has_none_of_its_sockets_and_closes_no_number(played: Played) -> None:

@@ -206,6 +206,14 @@ def test_a_rank_that_does_not_join_fails_its_world_only(
     assert played.keeper.failed is None
 
 
+def test_without_a_root_the_jobs_first_node_is_told(played: Played) -> None:
+    """It is this one here: nothing is relayed."""
+    world = played.start(4, joins=True)
+    played.ended(world, 0, 1)
+    assert not any("relay" in line for line in played.told())
+    assert (world.ending, played.keeper.failed) == (True, None)
+
+
 def test_what_mpich_leaves_of_a_rank_that_died_is_known(
     played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -93,6 +93,8 @@ def test_the_last_output_waits_for_a_while_and_is_lost_then(
     file.write(b"RESULT 42\n")
     assert not files.write_last(60.0)
     assert files.state()["writing"]
+    unwritten = f"output cannot be written to {tmp_path}/out: No space left on device"
+    assert files.state()["unwritten"] == unwritten
     now = 159.0
     assert not files.write_last(60.0)
     now = 160.0
@@ -123,6 +125,15 @@ def test_a_path_that_is_wrong_is_waited_for_by_nobody(tmp_path: Path) -> None:
     assert not files.waits
     assert files.write_last(60.0)
     assert files.state()["lost_bytes"] == 5
+
+
+def test_a_wrong_path_is_no_matter_while_nothing_was_written(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    files = Files()
+    file = files.file(str(tmp_path), "out")
+    assert not files.flush()
+    assert file.why
+    assert not files.state()["unwritten"]
 
 
 def test_what_waits_for_a_path_that_turns_wrong_is_lost(disk: Disk, tmp_path: Path) -> None:

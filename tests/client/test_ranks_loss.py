@@ -136,6 +136,8 @@ def test_all_are_free_and_regroup() -> None:
     alive = [rank for rank in job.all() if rank.alive]
     assert all(rank.heard == [{"lost": 1}] for rank in alive)
     assert job.pending("b")
+    dues_s = [job.keepers[node].due_s for node in ("a", "b")]
+    assert dues_s == [float("inf"), job.now + FREE_WITHIN_S], "the keeper that leads has the clock"
     for rank in alive:
         assert not job.regrouped(rank), "one is not free yet"
         job.free(rank)

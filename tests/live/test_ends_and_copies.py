@@ -78,6 +78,18 @@ def test_all_agents_must_have_said_so(talk: Talking) -> None:
     assert isinstance(talk.say("a", ended(job)), m.Done)
 
 
+def test_what_was_reported_before_the_interruption_does_not_count_after_it(talk: Talking) -> None:
+    job = protected(talk, 2)
+    assert refusal(talk.say("a", ended(job)))[0] == "later"
+    away(talk, "a", "b")
+    talk.agent("a")
+    talk.agent("b")
+    text = f"job {job.id} has not ended on a"
+    assert refusal(talk.say("b", ended(job))) == ("later", text)
+    assert isinstance(talk.say("a", ended(job)), m.Done)
+    assert state(job) is JobState.DONE
+
+
 @pytest.mark.parametrize("word", [(1, ""), (0, "lost"), (143, "the keeper was killed")])
 def test_no_other_word_of_theirs_counts(talk: Talking, word: tuple[int, str]) -> None:
     job = protected(talk, 2)
@@ -115,6 +127,19 @@ def test_a_node_joins_when_the_copies_that_a_job_starts_again_from_are_saved(
     beat(talk, "a", m.CopiesHeld(job.id, in_memory=False))
     assert (state(job), job.instance) == (JobState.STARTING, 2)
     assert talk.orders("a", m.SaveCopies) == []
+
+
+@pytest.mark.parametrize("protect", [None, PARTNER])
+def test_the_end_of_a_protected_job_removes_its_copies_on_all_nodes(
+    talk: Talking, protect: m.Protect | None
+) -> None:
+    job = talk.submit(1, protect=protect)
+    talk.say("a", m.AppStarted(job.id, 1, 7))
+    talk.say("a", ended(job))
+    assert state(job) is JobState.DONE
+    for name in "ab":
+        found = [order.job for order in talk.orders(name, m.ForgetCopies)]
+        assert found == ([job.id] if protect else [])
 
 
 def test_copies_of_a_job_that_runs_are_left_alone(talk: Talking) -> None:

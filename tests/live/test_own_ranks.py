@@ -11,6 +11,8 @@ import pytest
 from dq_client.base import messages as m
 from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.launching import Launching
+from dq_server.core.model.worlds import Worlds
+from dq_server.live.orders.reconciliation import REPEAT_AFTER_S
 from tests.live.talking import Talking, ended, held, refusal, running
 
 
@@ -98,7 +100,7 @@ def test_an_agent_whose_order_was_lost_gets_it_again(talk: Talking) -> None:
     talk.say("a", m.AppStarted(job.id, 1, 7))
     talk.beat("b")
     assert not talk.orders("b", m.StartRanks), "it may still be under way"
-    talk.later(4)
+    talk.later(REPEAT_AFTER_S)
     talk.beat("a", held(job))
     talk.beat("b")
     assert len(talk.orders("b", m.StartRanks)) == 1
@@ -116,7 +118,7 @@ def test_an_agent_that_was_away_at_the_start_gets_the_order_when_it_reports(
     job = talk.submit(2)
     assert len(talk.orders("a", m.StartRanks)) == 1
     talk.agent("b")
-    talk.later(4)
+    talk.later(REPEAT_AFTER_S)
     talk.beat("b")
     assert [order.job for order in talk.orders("b", m.StartRanks)] == [job.id]
     talk.close()
@@ -124,11 +126,11 @@ def test_an_agent_that_was_away_at_the_start_gets_the_order_when_it_reports(
 
 def test_an_agent_that_lost_the_ranks_of_a_running_job_ends_it(talk: Talking) -> None:
     job = running(talk, "a", "b")
-    talk.later(4)
+    talk.later(REPEAT_AFTER_S)
     talk.beat("a", held(job))
     assert job.state is JobState.RUNNING
     talk.beat("b")
-    assert state(job) is JobState.FAILED
+    assert (state(job), job.exit_code) == (JobState.FAILED, -9)
     assert job.end_reason is not None
     assert "agent b has lost the job's processes" in job.end_reason.text
 
@@ -390,11 +392,11 @@ def test_a_queued_job_of_several_programs_fails_under_a_server_with_mpiexec(
 # --- workers, keys -------------------------------------------------------------------------------
 
 
-def crew(talk: Talking) -> Job:
+def crew(talk: Talking, **more: Any) -> Job:
     """Of one or two workers."""
     how, sizes = m.Workers(stop_signal=12, grace_s=3.0), m.Sizes(min=1, max=2)
     words: Any = {"request": "crew", "name": "crew", "argv": ["prog"], "cwd": "/"}
-    reply = talk.say("user", m.Submit(**words, kind="workers", sizes=sizes, workers=how))
+    reply = talk.say("user", m.Submit(**words, kind="workers", sizes=sizes, workers=how, **more))
     assert isinstance(reply, m.Submitted), reply
     return talk.state.job(reply.job)
 
@@ -409,6 +411,71 @@ def test_each_worker_is_a_world_of_its_own_without_a_server(talk: Talking) -> No
         assert order.env["DQ_WORKER"] == str(order.world)
         assert "DQ_SERVER" not in order.env
         assert order.job == job.id
+
+
+def test_workers_write_where_their_job_says(talk: Talking) -> None:
+    job = crew(talk, label=True, output="/o/%j", error="/e/%j", env={"X": "1"})
+    for name in ("a", "b"):
+        (order,) = talk.orders(name, m.StartRanks)
+        assert (order.label, order.out, order.err) == (True, f"/o/{job.id}", f"/e/{job.id}")
+        assert (order.programs, order.cwd, order.env["X"]) == ([["prog"]], "/", "1")
+
+
+def test_a_worker_that_was_lost_or_never_ordered_is_ordered_again(talk: Talking) -> None:
+    job = crew(talk)
+    (one,), (two,) = talk.orders("a", m.StartRanks), talk.orders("b", m.StartRanks)
+    talk.beat("b")
+    assert not talk.orders("b", m.StartRanks), "it may still be under way"
+    talk.later(REPEAT_AFTER_S)
+    talk.beat("a", held(job, one.world))
+    talk.beat("b")
+    assert not talk.orders("a", m.StartRanks)
+    assert [order.world for order in talk.orders("b", m.StartRanks)] == [two.world]
+
+
+def test_an_agent_whose_workers_have_all_ended_speaks_for_each(talk: Talking) -> None:
+    job = crew(talk)
+    (one,), (two,) = talk.orders("a", m.StartRanks), talk.orders("b", m.StartRanks)
+    for name in ("a", "b"):
+        talk.say(name, m.AppStarted(job.id, 1, 7))
+    said = m.AppEnded(job=job.id, instance=1, exit_code=0, world=one.world)
+    assert isinstance(talk.say("a", said), m.Done)
+    assert list(Worlds.of(job).started.values()) == [two.world]
+    early = m.AppEnded(job=job.id, instance=1, exit_code=0, world=two.world - 1)
+    assert isinstance(talk.say("b", early), m.Done)
+    assert state(job) is JobState.RUNNING, "a worker that was ordered since has not ended"
+
+
+@pytest.mark.parametrize(("own", "action"), [("", "abort"), ("warn", "warn")])
+def test_what_the_ranks_are_told_of_their_watch(talk: Talking, own: str, action: str) -> None:
+    talk.submit(1, watch=own)
+    (order,) = talk.orders("a", m.StartRanks)
+    assert order.env["DQ_WATCH"] == action
+    assert float(order.env["DQ_WATCH_S"]) > 0
+
+
+@pytest.mark.parametrize("walltime_s", [None, 100.0])
+def test_what_a_program_with_a_recipe_is_told(talk: Talking, walltime_s: float | None) -> None:
+    job = talk.submit(1, recipe="{}", protect=m.Protect("recipe"), walltime_s=walltime_s)
+    (order,) = talk.orders("a", m.StartRanks)
+    told = {key: text for key, text in order.env.items() if key.startswith("DQ_RECIPE")}
+    left = {"DQ_RECIPE_LEFT_S": "100.000"} if walltime_s else {}
+    words = {"DQ_RECIPE": "{}", "DQ_RECIPE_ID": f"{job.id} {job.spec.request_id}"}
+    assert told == words | left
+    assert order.exec_only, "a program that is no Python"
+
+
+@pytest.mark.parametrize("lines", [[], ["x y", "z"]])
+def test_what_each_job_of_an_array_is_told(talk: Talking, lines: list[str]) -> None:
+    array = m.Array([3, 4], lines=lines)
+    words: Any = {"request": "r", "name": "j", "argv": ["p"], "cwd": "/", "kind": "rigid"}
+    reply = talk.say("user", m.Submit(**words, initial=1, array=array))
+    assert isinstance(reply, m.Submitted), reply
+    for k, name in enumerate(("a", "b")):
+        (order,) = talk.orders(name, m.StartRanks)
+        told = {key: text for key, text in order.env.items() if key.startswith("DQ_ARRAY")}
+        line = {"DQ_ARRAY_LINE": lines[k]} if lines else {}
+        assert told == {"DQ_ARRAY_ID": str(reply.job), "DQ_ARRAY_INDEX": str(3 + k)} | line
 
 
 def test_a_worker_that_ended_well_is_no_part_of_the_job_any_more(talk: Talking) -> None:
@@ -472,7 +539,7 @@ def test_a_launch_that_was_lost_is_ordered_again(old: Talking) -> None:
     assert len(old.orders("a", m.Launch)) == 1
     old.beat("a")
     assert not old.orders("a", m.Launch), "it may still be under way"
-    old.later(4)
+    old.later(REPEAT_AFTER_S)
     old.beat("a", held(job))
     assert not old.orders("a", m.Launch)
     old.beat("a")
@@ -484,7 +551,7 @@ def test_an_agent_that_lost_an_application_ends_the_job(old: Talking) -> None:
     old.say("a", m.AppStarted(job.id, 1, 7))
     old.beat("a")
     assert job.state is JobState.RUNNING, "its heartbeat may be older than that"
-    old.later(4)
+    old.later(REPEAT_AFTER_S)
     old.beat("b")
     assert state(job) is JobState.RUNNING, "it is not the first node's"
     old.beat("a")

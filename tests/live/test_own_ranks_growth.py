@@ -14,6 +14,7 @@ from dq_server.core.features.spawning import Spawns
 from dq_server.core.model.jobs import Job, JobKind, JobState
 from dq_server.core.model.launching import Launching
 from dq_server.core.model.worlds import Worlds
+from dq_server.live.orders.reconciliation import REPEAT_AFTER_S
 from tests.live.talking import Talking, ended, held, refusal
 
 
@@ -54,9 +55,9 @@ def point(talk: Talking, job: Job, seq: int, done: int = 0, **more: Any) -> m.Re
     return answer
 
 
-def growing(talk: Talking, size: int = 3) -> tuple[Job, int]:
+def growing(talk: Talking, size: int = 3, **more: Any) -> tuple[Job, int]:
     """A job on `a` that was just granted an expansion; its id."""
-    job = talk.submit(1, 3)
+    job = talk.submit(1, 3, **more)
     talk.say("a", m.AppStarted(job.id, 1, 7))
     talk.say("user", m.Resize(job.id, size))
     talk.later(1)
@@ -88,6 +89,22 @@ def test_the_agents_of_the_new_places_start_a_world_that_joins(talk: Talking) ->
     assert job.reserved == (1, 2)
 
 
+@pytest.mark.parametrize("launching", [Launching.JOIN, Launching.SPAWN])
+def test_ranks_that_come_later_write_like_the_first_ones(
+    tmp_path: Path, launching: Launching
+) -> None:
+    talk = with_agents(tmp_path, launching)
+    job, world = growing(talk, label=True, exec_only=True, output="/o/%j", error="/e/%j")
+    if launching is Launching.SPAWN:
+        talk.say("a", spawn(job, 2, world=world))
+    (first,), (later,) = talk.orders("a", m.StartRanks), talk.orders("b", m.StartRanks)
+    for order in (first, later):
+        assert (order.job, order.instance, order.root) == (job.id, 1, "a")
+        assert (order.label, order.exec_only) == (True, True)
+        assert (order.out, order.err) == (f"/o/{job.id}", f"/e/{job.id}")
+    talk.close()
+
+
 def test_a_repeated_remap_point_repeats_the_order(talk: Talking) -> None:
     job, world = growing(talk)
     talk.orders("b", m.StartRanks)
@@ -101,7 +118,7 @@ def test_an_order_that_was_lost_is_given_again_to_who_has_no_such_world(talk: Ta
         talk.orders(name, m.StartRanks)
     talk.beat("b")
     assert not talk.orders("b", m.StartRanks), "it may still be under way"
-    talk.later(4)
+    talk.later(REPEAT_AFTER_S)
     talk.beat("a", held(job))
     talk.beat("b")
     talk.beat("c", held(job, world))
@@ -117,7 +134,7 @@ def test_a_server_that_starts_again_knows_what_it_has_ordered(talk: Talking) -> 
     talk.restart()
     for name in ("a", "b", "c", "d"):
         talk.agent(name)
-    talk.later(4)
+    talk.later(REPEAT_AFTER_S)
     talk.beat("c")
     assert [order.world for order in talk.orders("c", m.StartRanks)][-1] == world
     talk.rank0(talk.state.job(job.id), m.Committed(world, 0.1))
@@ -130,14 +147,14 @@ def test_ranks_that_joined_are_missed_like_those_of_the_start(talk: Talking) -> 
     talk.rank0(job, m.Committed(world, 0.1))
     talk.beat("b")
     assert job.state is JobState.RUNNING, "its heartbeat may be older than the ranks"
-    talk.later(4)
+    talk.later(REPEAT_AFTER_S)
     talk.beat("b")
     assert state(job) is JobState.FAILED
 
 
 def test_what_is_reserved_is_not_missed(talk: Talking) -> None:
     job, _ = growing(talk)
-    talk.later(4)
+    talk.later(REPEAT_AFTER_S)
     talk.beat("b")
     assert job.state is JobState.RUNNING
 
@@ -281,7 +298,7 @@ def test_an_expansion_by_spawn_is_ordered_when_a_rank_spawns_it(spawning: Talkin
     assert order.env["DQ_GROWTH"] == "spawn"
     talk.say("a", spawn(job, 2, world=world))
     assert len(talk.orders("b", m.StartRanks)) == 1, "asked again, ordered again"
-    talk.later(4)
+    talk.later(REPEAT_AFTER_S)
     talk.beat("b")
     assert len(talk.orders("b", m.StartRanks)) == 1
     talk.beat("b", held(job, world))
@@ -327,7 +344,7 @@ def test_a_program_that_spawns_gets_idle_processors(talk: Talking) -> None:
     view = talk.say("user", m.JobQuery(job.id))
     assert isinstance(view, m.Data)
     assert view.data["spawned"] == [1, 2]
-    talk.later(4)
+    talk.later(REPEAT_AFTER_S)
     talk.beat("b")
     assert [order.world for order in talk.orders("b", m.StartRanks)] == [one.world]
 

@@ -50,6 +50,11 @@ PAIRS: list[tuple[Any, Any, Any]] = [
     (None, None, 0),
     (True, True, 1),
     (np.arange(5), np.arange(5), np.arange(6)),
+    (
+        np.ma.array([1.0, 2], mask=[False, True]),
+        np.ma.array([1.0, 3], mask=[False, True]),
+        np.ma.array([1.0, 0]),
+    ),
     (np.int64(3), np.int64(3), np.int64(4)),
     (seeded(1), seeded(1), seeded(2)),
     (random.Random(1), random.Random(1), random.Random(2)),

@@ -54,11 +54,11 @@ def test_messages_come_whole_and_in_order_however_they_are_cut(
 
 def test_waiting_sleeps_until_a_message_comes_or_the_limit(ends: tuple[RankLink, Keeper]) -> None:
     link, keeper = ends
-    used_s = time.process_time()
+    used_s, began_s = time.process_time(), time.monotonic()
     assert link.wait(0.2) is None
-    assert time.process_time() - used_s < 0.1
+    assert time.process_time() - used_s < (time.monotonic() - began_s) / 2
     threading.Timer(0.1, lambda: keeper.say(go=3)).start()
-    assert link.wait(5) == {"go": 3}
+    assert link.wait(60) == {"go": 3}
 
 
 def test_word_of_lost_ranks_is_kept_apart_and_ends_a_wait(ends: tuple[RankLink, Keeper]) -> None:

@@ -17,7 +17,6 @@ from resize_lib.protection import (
     generations,
     in_place,
     partfile,
-    partners,
     protector,
     protector_of,
     recovery,
@@ -26,6 +25,7 @@ from resize_lib.protection import (
 from resize_lib.protection.generations import MANIFEST, complete_copies
 from resize_lib.protection.protector import Protector
 from resize_lib.protection.state import CopyState, ProtectionError
+from resize_lib.redistribution import messages
 from tests.plan.ranks_played import Comm, Ranks
 
 HOSTS = ("n1", "n1", "n2")
@@ -219,6 +219,14 @@ def test_a_copy_on_disk_is_found_by_the_next_start(played: Played) -> None:
     assert played.each(restored, ()) == 3 * [("of ((0, 5),)", ((0, 5),))]
 
 
+def test_folders_on_the_way_to_the_copies_are_made(played: Played) -> None:
+    folder = played.disk / "of" / "job"
+    played.patch.setenv("DQ_PROTECT_DIR", str(folder))
+    played.each(lambda one: one.make())
+    assert [path.name for path in complete_copies(folder)] == ["2.1"]
+    assert [path.stat().st_mode & 0o777 for path in (folder, folder / "2.1")] == 2 * [0o700]
+
+
 def test_points_are_counted_from_the_last_copy(played: Played) -> None:
     def work(one: Protector) -> Any:
         one.remap_point(make=False, turns=1)
@@ -356,6 +364,27 @@ def test_each_part_is_on_two_nodes(played: Played) -> None:
     assert played.each(back, ()) == 3 * [BACK]
 
 
+def test_copies_in_memory_of_a_single_rank_replace_those_on_disk(alone: Protector) -> None:
+    alone.make()
+    on_disk = alone.disk
+    assert len(complete_copies(on_disk)) == 1
+    in_memory = on_disk.parent / "memory"
+    in_memory.mkdir(mode=0o700)
+    alone.memory = str(in_memory)
+    alone.make()
+    assert complete_copies(on_disk) == []
+
+
+def test_what_one_rank_cannot_restore_is_an_error_on_all(played: Played) -> None:
+    def work(comm: Any) -> str:
+        with pytest.raises(ProtectionError) as e:
+            recovery.together(comm, "no room" if comm.rank == 1 else "")
+        recovery.together(comm, "")
+        return str(e.value)
+
+    assert played.ranks(work) == 3 * ["the copy of its data cannot be restored: no room"]
+
+
 @pytest.mark.parametrize("lost", ["n1", "n2"])
 def test_a_node_may_be_lost(played: Played, lost: str) -> None:
     played.in_memory()
@@ -388,7 +417,7 @@ def test_the_copy_of_a_single_rank_has_part_0_only(alone: Protector) -> None:
 
 @pytest.mark.parametrize("size", [1, 10, 11])
 def test_a_part_arrives_whole_in_pieces(played: Played, size: int) -> None:
-    played.patch.setattr(partners, "MESSAGE_BYTES", 10)
+    played.patch.setattr(messages, "MESSAGE_BYTES_MAX", 10)
     played.memory.mkdir(mode=0o700)
     data = bytes(range(size))
     folder = played.memory / "n1" / str(JOB) / "2.1"
@@ -420,6 +449,18 @@ def test_the_newest_copy_that_is_sound_is_taken_and_newer_ones_go(played: Played
     for host in ("n1", "n2"):
         assert [path.name for path in complete_copies(played.of(host))] == ["2.1"]
         assert not (played.of(host) / "2.2").exists()
+
+
+def test_of_two_sound_copies_the_newer_one_is_taken(played: Played) -> None:
+    played.in_memory()
+    played.each(twice)
+
+    def chosen(comm: Any) -> str:
+        memory = in_place.CopyMemory(played.memory, JOB, HOSTS[comm.rank])
+        found = in_place.choose_in_memory(comm, memory, INSTANCE)
+        return "" if found is None else found.copy.folder.name
+
+    assert played.ranks(chosen) == 3 * ["2.2"]
 
 
 def test_only_the_first_rank_of_a_node_puts_its_folder_in_order(played: Played) -> None:

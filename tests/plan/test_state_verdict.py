@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dq_client.check.facts import Variable
+from dq_client.check.roles import Role
 from resize_lib.state import verdict
 from resize_lib.state.verdict import Fate, Seen, growth, lost, stale
 
@@ -36,6 +37,8 @@ def facts(words: str) -> Variable:
     for word in words.replace("unseen", "").split():
         name, _, of = word.partition("=")
         flags[name] = frozenset(of.split(",")) if of else True
+        if name == "role":
+            flags[name] = Role[of.upper()]
     return Variable(line=3, **flags)
 
 
@@ -79,6 +82,10 @@ GROWTH = [
     ("a b : c c 1", "used set_up=empty", CARRY, ""),
     ("a b : c c", "used set_up=empty,part", KEEP, ""),
     ("a b : c c", "used set_up=empty,size", REFUSE, DERIVED),
+    # rank 0's alone
+    ("a b : a a 1", "used accumulates loop=rank role=root", KEEP, ""),
+    ("a b : a a !", "used accumulates loop=rank role=root", KEEP, ""),
+    ("a b : a a !", "used loop=part role=past", REFUSE, verdict._PAST),
     # added up by each rank between two loops, or after the loop of a function that is called again
     ("a b : a a 1", "used accumulates set_up=part", REFUSE, UNCLEAR),
     ("a b : a a 1", "used unseen set_up=part", REFUSE, UNCLEAR),
@@ -152,6 +159,7 @@ def test_bytes_of_an_object_of_a_package_say_nothing() -> None:
     """Unchanged, with other bytes in the joining rank: it may be the same."""
     assert growth(seen("a a : b b", opaque=True), facts("used")) == (KEEP, "")
     assert growth(seen("a a : b b", opaque=True), facts("used set_up=size"))[0] is REFUSE
+    assert growth(seen("a d : b b", opaque=True), facts("used accumulates")) == (CARRY, "")
 
 
 def test_nothing_that_follows_from_the_size_is_carried_or_kept_with_another_value() -> None:
@@ -186,6 +194,8 @@ LOST = [
     (A, B, "accumulates", False),  # only printed
     (A, B, "used", False),  # a buffer that is overwritten
     (A, B, "used loop=clock", False),
+    (A, B, "used loop=rank role=root", True),
+    (A, B, "loop=rank role=root", False),
     (A, B, "used accumulates rebuilt", False),
     (A, B, "used unseen", True),  # it has changed, and no line shows how
     (A, B, "unseen", False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from tests.on_batch_system import OnBatchSystem
@@ -28,3 +29,9 @@ class OnSlurm(OnBatchSystem):
         """Tickets of Slurm's jobs, by their numbers."""
         mine = {j: name for j, name in self.slurm.jobs().items() if name.startswith("dq-")}
         return {job: int(name.rsplit("-", 1)[1]) for job, name in mine.items()}
+
+    def slurm_ended(self, *jobs: int, timeout_s: float = 180.0) -> None:
+        """Wait until Slurm has these no more."""
+        until_s = time.monotonic() + timeout_s
+        while self.slurm.jobs().keys() & set(jobs) and time.monotonic() < until_s:
+            time.sleep(0.2)

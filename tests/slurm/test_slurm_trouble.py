@@ -130,9 +130,7 @@ def test_the_nodes_of_an_allocation(on_slurm: OnSlurm, slurm: MiniSlurm) -> None
     env = " ".join(f"{name}={on_slurm.env[name]}" for name in ("PATH", "DQ_HOME"))
     job = slurm.run("env", *env.split(" "), "sbatch", "--parsable", f"--chdir={folder}",
                     f"--output={folder}/out", script)  # fmt: skip
-    until_s = time.monotonic() + 90
-    while int(job) in slurm.jobs() and time.monotonic() < until_s:
-        time.sleep(0.2)
+    on_slurm.slurm_ended(int(job))
     said = (folder / "out").read_text()
     assert (folder / "result.json").exists(), said
     nodes = json.loads((folder / "nodes.json").read_text())["nodes"]
@@ -154,3 +152,39 @@ def test_outside_of_an_allocation_it_says_what_to_do(on_slurm: OnSlurm) -> None:
     file.write_text('engine = "slurm"\n[pool]\nmax = 2\ncolour = 3\n[slurm]\n')
     done = on_slurm.run("up", "--cluster", file, "--detach")
     assert done.returncode == 2 and f"{file}: unknown setting 'colour' in [pool]" in done.stderr
+
+
+def test_two_batch_scripts_at_once_have_a_cluster_each(on_slurm: OnSlurm, slurm: MiniSlurm) -> None:
+    """As in docs/slurm.md, and with one DQ_HOME: each finds its own, and ends no other."""
+    folder = on_slurm.home.root.parent
+    script = folder / "two.sh"
+    script.write_text(
+        "#!/bin/bash\n#SBATCH --nodes=2 --ntasks=2 --time=10\n"
+        "cd $1; dq up --cluster slurm --detach || exit 1\n"
+        "touch up; while [ ! -e ../one/up -o ! -e ../two/up ]; do sleep .2; done\n"
+        "dq nodes --json > nodes.json\n"
+        "dq submit -n 1 --sizes 1,2 --wait --"
+        " python -m apps.matmul --n 300 --iterations 20 --check || exit 2\n"
+        "dq jobs --all --json > jobs.json\n"
+        "other=$(ls -d $DQ_HOME/allocations/* | grep -v -- -$SLURM_JOB_ID)\n"
+        "DQ_HOME=$other dq jobs 2> refused; echo $? > code\n"
+        "dq down\n"
+    )
+    env = [f"{name}={on_slurm.env[name]}" for name in ("PATH", "DQ_HOME")]
+    jobs = {}
+    for name in ("one", "two"):
+        (folder / name).mkdir()
+        words = ["sbatch", "--parsable", f"--output={folder / name}/out", script, folder / name]
+        jobs[name] = int(slurm.run("env", *env, *words))
+    on_slurm.slurm_ended(*jobs.values())
+    seen = []
+    for name in jobs:
+        said = (folder / name / "out").read_text()
+        assert (folder / name / "code").exists(), said
+        assert (folder / name / "code").read_text() == "2\n"
+        assert "home of another allocation" in (folder / name / "refused").read_text()
+        nodes = json.loads((folder / name / "nodes.json").read_text())["nodes"]
+        seen += [n["name"] for n in nodes if n["state"] == "up"]
+        (job,) = json.loads((folder / name / "jobs.json").read_text())["jobs"]
+        assert (job["id"], job["state"]) == (1, "done"), said
+    assert sorted(seen) == ["n1", "n2", "n3", "n4"]

@@ -46,6 +46,16 @@ def nodes_here() -> dict[str, int]:
     return dict(zip(names, processors, strict=True))
 
 
+def home_here(base: Home) -> Home:
+    """A home for the cluster of this allocation alone, below the user's."""
+    home = base.of_allocation()
+    if home != base:
+        base.create()
+        home.root.parent.mkdir(mode=0o700, exist_ok=True)
+        home.create()
+    return home
+
+
 def per_node(text: str) -> list[int]:
     """Slurm's `4(x2),1` is 4, 4, 1."""
     found = [_GROUP.fullmatch(word) for word in text.split(",")]

@@ -69,8 +69,8 @@ class Losses:
     @property
     def due_s(self) -> float:
         """When `look` has something to do."""
-        led = self._loss is not None and self._loss.leader == self._node
-        return self._loss.until_s if led and self._loss is not None else float("inf")
+        loss = self._loss
+        return loss.until_s if loss is not None and loss.leader == self._node else float("inf")
 
     def begin(self, world: World, rank: Rank, failure: Json, now: float) -> bool:
         """A rank has died; whether it is tried to go on without it."""

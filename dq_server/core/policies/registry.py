@@ -25,9 +25,7 @@ from dq_server.core.policies.base import (
     ShrinkPolicy,
     StartPolicy,
 )
-from dq_server.core.policies.grant_always import AlwaysGrant
-from dq_server.core.policies.grant_dfs import DfsGrant
-from dq_server.core.policies.grant_never import NeverGrant
+from dq_server.core.policies.grants import AlwaysGrant, DfsGrant, NeverGrant
 from dq_server.core.policies.order_fcfs import FcfsOrder
 from dq_server.core.policies.order_priority import FairshareOrder, PriorityOrder
 from dq_server.core.policies.resize_drawn import DrawnResize

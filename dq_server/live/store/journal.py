@@ -111,7 +111,7 @@ def actions_of(text: str) -> list[Action]:
 
 
 class Journal:
-    """The one writer. `append` any number of times, then `commit`."""
+    """The one writer. `append` any number of times, then `commit`; see Store (interface.py)."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -174,15 +174,12 @@ class Journal:
         self._flush = True
 
     def noted(self, key: str) -> str:
-        """A value that was kept; empty: there is none."""
         return self.meta(key) or ""
 
     def chain_of(self, seq: int) -> bytes | None:
-        """The checksum of an event; None if it is not kept."""
         return self._last.chain if seq == self._last.seq else journal_file.sum_of(self._db, seq)
 
     def newest_snapshot(self) -> int:
-        """After which event it was taken; 0: there is none."""
         return journal_copy.newest_snapshot(self._db)
 
     def base(self) -> m.Base:
@@ -190,11 +187,9 @@ class Journal:
         return journal_copy.base(self._db)
 
     def lines(self, after: int, at_most: int, bytes_max: int) -> list[m.Line]:
-        """Events with a larger seq, with what was archived with them."""
         return journal_copy.lines(self._db, after, at_most, bytes_max)
 
     def ended(self, after: int, at_most: int) -> list[tuple[int, bytes]]:
-        """What was archived of jobs with a larger number."""
         return journal_copy.ended(self._db, after, at_most)
 
     def rules(self) -> list[tuple[int, str]]:
@@ -218,7 +213,6 @@ class Journal:
         return epoch
 
     def append(self, time: float, event: Event, body: str, actions: list[Action]) -> None:
-        """Add an event to the current batch."""
         if self._broken:
             raise JournalError(self._broken)
         seq = self._last.seq + 1
@@ -238,7 +232,6 @@ class Journal:
         self._flush |= relied_on(event, actions)
 
     def archive(self, job: int, body: bytes) -> None:
-        """Add what shall be known of an ended job to the batch; after the event of its end."""
         if self._broken:
             raise JournalError(self._broken)
         try:
@@ -250,7 +243,6 @@ class Journal:
             raise JournalError(self._broken) from e
 
     def archived(self, job: int) -> bytes | None:
-        """What was archived of a job; None if nothing was."""
         try:
             row = self._db.execute("SELECT body, sum FROM ended WHERE job = ?", (job,)).fetchone()
         except sqlite3.Error as e:
@@ -263,7 +255,6 @@ class Journal:
         return body if body.startswith(b"{") else zlib.decompress(body)
 
     def commit(self) -> None:
-        """Make the batch safe. On JournalError nothing of it is."""
         if self._broken:
             raise JournalError(self._broken)
         if not self._open:
@@ -293,7 +284,6 @@ class Journal:
             complaints.warning("%s cannot be written: %s", checksums.note_of(self.path), e)
 
     def rollback(self) -> None:
-        """Forget the batch."""
         self._open = self._flush = False
         self._broken = ""
         self._last = self._saved
@@ -305,7 +295,6 @@ class Journal:
             raise JournalError(f"{self.path}: cannot be read ({e})") from e
 
     def fault(self) -> str:
-        """Why nothing can be saved at present, by trial; empty: something was. Between batches."""
         if found := storage.fault(self.path.parent):
             return found
         try:
@@ -323,14 +312,12 @@ class Journal:
         self.patched = False
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
-        """Entries with a larger seq, in order, the current batch included."""
         # A state that needs what is not kept any more is none: recovery.py sees to that.
         after = max(after, self.first - 1)
         chain = self._snapshot_chain.get(after) or journal_file.sum_of(self._db, after)
         yield from read_entries(self._db, self.path, after, chain)
 
     def load_snapshot(self, before: int = ANY) -> tuple[int, bytes] | None:
-        """The newest sound snapshot of an earlier event than this: after which, and what."""
         try:
             for seq, chain, body in journal_file.snapshots(self._db, before):
                 if body is not None:

@@ -694,12 +694,7 @@ def out_of_reach(*_args: object, **_options: object) -> Never:
 
 
 def late_ranks_and_errors(seed: int) -> int:
-    """Ranks agree again and again: some come late, every second call fails on one of them.
-
-    With an odd seed as many ranks do that are too many for the first to collect.
-    """
-    if seed % 2:
-        agreement.BY_FIRST_MAX = 1
+    """Ranks agree again and again: some come late, every second call fails on one of them."""
     rng, size = random.Random(seed), WORLD.size
     grids = [Placement.leading(ProcessGrid(*grid)) for grid in ((1, size), (size, 1))]
     layout, arena = BlockCyclic(30, 30, 2, 2), Arena()

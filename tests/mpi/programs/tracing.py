@@ -1,7 +1,7 @@
 """Records the collective calls of a rank: (communicator, call, what it makes).
 
 Imported before resize_lib. `MPI.Intracomm` is replaced by a class that records; a communicator is
-its handle. An agreement (agreement.py), which is made of messages, is one call, "vote".
+its handle.
 """
 
 from __future__ import annotations
@@ -60,24 +60,6 @@ def _making(before: Any, name: str) -> Callable[..., Any]:
     return call
 
 
-def _send(before: Any, _name: str) -> Callable[..., Any]:
-    def call(self: Any, buf: Any, dest: int, tag: int = 0) -> Any:
-        if tag == tags.AGREEMENT and self.rank:
-            _noted(self, "vote")
-        return before(self, buf, dest, tag)
-
-    return call
-
-
-def _receive(before: Any, _name: str) -> Callable[..., Any]:
-    def call(self: Any, buf: Any, source: int = -1, tag: int = -1) -> Any:
-        if tag == tags.AGREEMENT and not self.rank and source == 1:
-            _noted(self, "vote")
-        return before(self, buf, source, tag)
-
-    return call
-
-
 class Traced(MPI.Intracomm):
     """An intracommunicator."""
 
@@ -88,15 +70,12 @@ class TracedInter(MPI.Intercomm):
 
 MPI.Intracomm = Traced  # type: ignore[misc]
 
-from resize_lib import tags  # noqa: E402
 from resize_lib.job_comm import GridComm  # noqa: E402 - it may have been made before
 
 for _class in (Traced, TracedInter, GridComm):
     if _class is GridComm and issubclass(GridComm, Traced):
         continue
-    for _names, _wrap in (
-        (PLAIN, _plain), (MAKING, _making), (("Isend",), _send), (("Irecv",), _receive)
-    ):  # fmt: skip
+    for _names, _wrap in ((PLAIN, _plain), (MAKING, _making)):
         for _name in _names:
             if hasattr(_class, _name):
                 setattr(_class, _name, _wrap(getattr(_class, _name), _name))

@@ -1,7 +1,9 @@
-"""Dynamic fairness: a request is granted unless it delays a waiting job beyond the limits.
+"""Who decides about dynamic requests: nobody gets more, everybody, or by dynamic fairness.
 
-Source: Prabhakaran et al. 2014, III-D and Algorithm 2, line 14. The rules and what was charged so
-far are model/fairness.py's; features/dynamic_requests.py measures delays and charges them.
+Source: Prabhakaran et al. 2014: III-D (DFSPolicy NONE) and IV-B (Dyn-HP) for "always"; III-D and
+Algorithm 2, line 14, for "dfs", whose rules and charges are model/fairness.py's;
+features/dynamic_requests.py measures delays and charges them. With "never" the cluster is scheduled
+statically.
 """
 
 from __future__ import annotations
@@ -24,12 +26,48 @@ declare(
     " to {total_s:.0f} s in all, one job's limit is {limit_s:.0f} s",
     dyn_target="{more} more processors would delay jobs of {who} by {delay_s:.0f} s to"
     " {total_s:.0f} s in this interval, the limit is {limit_s:.0f} s",
+    dyn_first="{more} more processors granted, {idle} were idle; requests of running jobs come"
+    " first",
+    dyn_never="{more} more processors asked for: dynamic requests are switched off",
 )
 
 
+class AlwaysGrant(GrantPolicy):
+    """Granted whenever enough processors are idle."""
+
+    def decide(
+        self,
+        state: State,
+        job: Job,
+        more: int,
+        delays: Sequence[Delay],
+        config: SchedulerConfig,
+        now: float,
+    ) -> Grant:
+        return Grant(True, because("dyn_first", more=more, idle=state.idle))
+
+
+class NeverGrant(GrantPolicy):
+    """Not granted, now or later."""
+
+    may_change = False
+
+    def decide(
+        self,
+        state: State,
+        job: Job,
+        more: int,
+        delays: Sequence[Delay],
+        config: SchedulerConfig,
+        now: float,
+    ) -> Grant:
+        return Grant(False, because("dyn_never", more=more))
+
+
 class DfsGrant(GrantPolicy):
+    """Granted unless it delays a waiting job beyond the limits."""
+
     measures = True
-    may_change = True
 
     def decide(
         self,
