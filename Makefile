@@ -6,7 +6,7 @@ PYTHON ?= python3
 export PYTHONDONTWRITEBYTECODE :=
 BYTECODE = $(VENV)/bin/python -m compileall -q -x c/examples dq_client dq_server resize_lib
 
-.PHONY: demo docs test test-slurm test-gridengine test-mpi test-codes test-recipes lint check quick words mutants fix venv clean
+.PHONY: demo docs release test test-slurm test-gridengine test-mpi test-codes test-recipes lint check quick words mutants fix venv clean
 
 venv: $(VENV)/.installed
 
@@ -25,6 +25,11 @@ $(VENV)/.runs: pyproject.toml
 
 demo: $(VENV)/.runs
 	$(VENV)/bin/dq demo
+
+# wheel and source distribution in dist/, tried outside this folder: PYTHONS="python3.12 python3.13"
+PYTHONS ?= $(PYTHON)
+release: venv
+	$(VENV)/bin/python -m harness.release $(PYTHONS)
 
 # every test but those of test-slurm and test-gridengine; property tests draw as many examples as in CI. A test with a cluster
 # waits for most of its time, so there are three workers for each of two processors, and pure tests compute

@@ -2,4 +2,4 @@
 
 # The only place where the version is written: the package's metadata (pyproject.toml),
 # `dq --version` and what the server tells its clients are read from here.
-__version__ = "0.2.0"
+__version__ = "0.3.0"

@@ -314,6 +314,13 @@ class Job:
         """Let it start after a `hold`."""
         self.cluster._call(m.Release(self.id))
 
+    def edit(self, *, walltime: float | str | None = None, priority: int | None = None) -> None:
+        """Change walltime (seconds, or "2h") or priority of a job that has not started."""
+        from dq_client.base.values import parse_time
+
+        walltime_s = None if walltime is None else parse_time("walltime", str(walltime))
+        self.cluster._call(m.Edit(self.id, walltime_s=walltime_s, priority=priority))
+
     def resize(self, size: int | str, *, hold: bool = False) -> None:
         """Bring it to a size, or a grid ("2x4"), at its next remap point; `hold` keeps it there."""
         from dq_client.base.values import parse_size

@@ -139,7 +139,9 @@ def _decoded(decoder: msgspec.msgpack.Decoder[T], frame: bytes) -> T:
     # Not DecodeError alone: text that is no UTF-8 and values nested too deep raise errors of their
     # own, and no bytes of a peer may end the server.
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
-        raise MalformedMessage(str(e)) from e
+        from dq_client.base.text_files import explained  # only for what should not come
+
+        raise MalformedMessage(explained(str(e))) from e
 
 
 def welcome_text(welcome: JobWelcome) -> str:

@@ -72,7 +72,7 @@ def struct_of(path: Path, kind: type[T], advice: str) -> T:
 # The words of msgspec, which checks the values, and ours.
 _PLACE = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$(?P<place>[^`]*)`)?$", re.DOTALL)
 _KINDS = {
-    "int": "a whole number", "float": "a number", "str": 'a text in "quotes"',
+    "int": "a whole number", "float": "a number", "str": "a text",
     "bool": "true or false", "array": "a list", "object": "a table", "null": "",
 }  # fmt: skip
 
@@ -84,14 +84,14 @@ def tables_as(tables: dict[str, Any], kind: type[T], where: str) -> T:
     try:
         return msgspec.convert(tables, kind)
     except msgspec.ValidationError as e:
-        raise UsageError(f"{where}: {_explained(str(e), kind)}") from e
+        raise UsageError(f"{where}: {explained(str(e), kind)}") from e
 
 
-def _explained(text: str, kind: Any) -> str:
-    """An error of msgspec about values of `kind`, in words of the file's."""
+def explained(text: str, kind: Any = None) -> str:
+    """An error of msgspec about values of `kind`, in plain words."""
     found = _PLACE.match(text)
     assert found is not None  # everything matches
-    what, place = found["what"], found["place"] or ""
+    what, place = found["what"], (found["place"] or "").removeprefix(".body")  # of a message
     steps = re.findall(r"[^.\[\]]+", place)
     named = [f"entry {int(s) + 1}" if s.isdigit() else "entry" if s == "..." else s for s in steps]
     at = f"{' '.join(named)}: " if named else ""
@@ -104,10 +104,12 @@ def _explained(text: str, kind: Any) -> str:
         if wrong.groups() == ("array", "object") and named:
             needed += f" (write [[{named[-1]}]])"
         return f"{at}{needed} is needed, not {_KINDS.get(wrong[2]) or wrong[2]}"
+    if (wrong := re.fullmatch(r"Invalid value '(.*)'", what)) and place == ".t":
+        return f"unknown request {wrong[1]!r}: another version of dq has sent it"
     if wrong := re.fullmatch(r"Invalid enum value (.*)", what):
         words = get_args(_kind_at(kind, steps))
         return f"{at}{wrong[1]} is unknown; {known_words(wrong[1], map(str, words))}"
-    if wrong := re.fullmatch(r"Expected `(\w+)` ([<>]=? ?\S+)", what):
+    if wrong := re.fullmatch(r"Expected `(\w+)` ((?:[<>]=? ?|of length <?=? ?)\S+)", what):
         return f"{at}{_KINDS.get(wrong[1], wrong[1])} {wrong[2]} is needed"
     return f"{at}{what}"
 

@@ -164,8 +164,8 @@ def parse_env(pairs: tuple[str, ...]) -> dict[str, str]:
     env = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
-        if not name:
-            raise UsageError(f"--env {pair}: give NAME=value, or NAME")
+        if not name or not name.isprintable() or " " in name:
+            raise UsageError(f"--env {pair}: give NAME=value, or NAME; a name has no spaces")
         if not equals and name not in os.environ:
             raise UsageError(f"--env {name}: it is not set here; give --env {name}=value")
         env[name] = value if equals else os.environ[name]

@@ -1,4 +1,4 @@
-"""Commands that act on jobs: kill, hold, release, resize."""
+"""Commands that act on jobs: kill, hold, release, edit, resize."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 from dq_client.base import messages as m
 from dq_client.base.connection import Connection
 from dq_client.base.errors import NotFound, Refused, UsageError
-from dq_client.base.values import parse_size
+from dq_client.base.values import parse_size, parse_time
 from dq_client.cli.requests import JobId, JobIds, json_option, resolve, server
 from dq_client.show.output import note, print_json
 
@@ -21,25 +21,30 @@ def _simple(name: str, body: Any, done: str, doc: str) -> click.Command:
     @click.argument("job_ids", type=JobIds(), metavar="ID...", nargs=-1, required=True)
     @json_option
     def command(job_ids: tuple[list[int], ...], as_json: bool) -> int:
-        wanted = list(dict.fromkeys(k for ids in job_ids for k in ids))
-        with server() as connection:
-            if len(wanted) == 1:  # an error is the command's own
-                (number,) = wanted
-                number = resolve(connection, number)
-                connection.call(body(number))
-                answers = {number: ""}
-            else:
-                answers, code = _each(connection, body, wanted)
-        if as_json and len(wanted) == 1:
-            print_json(job={"id": number})
-        elif as_json:
-            print_json(jobs=[{"id": k, "error": why or None} for k, why in answers.items()])
-        else:
-            for k, why in answers.items():
-                note(f"job {k}: {why or done}")
-        return code if len(wanted) > 1 else 0
+        return _send(job_ids, body, done, as_json=as_json)
 
     return command
+
+
+def _send(job_ids: tuple[list[int], ...], body: Any, done: str, *, as_json: bool) -> int:
+    """Send a request about each of the jobs, and note what is `done`; returns the exit code."""
+    wanted = list(dict.fromkeys(k for ids in job_ids for k in ids))
+    with server() as connection:
+        if len(wanted) == 1:  # an error is the command's own
+            (number,) = wanted
+            number = resolve(connection, number)
+            connection.call(body(number))
+            answers, code = {number: ""}, 0
+        else:
+            answers, code = _each(connection, body, wanted)
+    if as_json and len(wanted) == 1:
+        print_json(job={"id": number})
+    elif as_json:
+        print_json(jobs=[{"id": k, "error": why or None} for k, why in answers.items()])
+    else:
+        for k, why in answers.items():
+            note(f"job {k}: {why or done}")
+    return code
 
 
 def _each(connection: Connection, body: Any, wanted: list[int]) -> tuple[dict[int, str], int]:
@@ -60,6 +65,27 @@ def _each(connection: Connection, body: Any, wanted: list[int]) -> tuple[dict[in
 kill = _simple("kill", m.Kill, "is being killed", "Kill a job and all its processes.")
 hold = _simple("hold", m.Hold, "is on hold", "Keep a queued job from starting.")
 release = _simple("release", m.Release, "is in the queue", "Let a held job start.")
+
+
+@click.command()
+@click.argument("job_ids", type=JobIds(), metavar="ID...", nargs=-1, required=True)
+@click.option("--walltime", metavar="TIME", help="Limit on the run time: 90s, 10m, 2h.")
+@click.option(
+    "--priority", type=click.IntRange(-(10**9), 10**9), metavar="N", help="As of dq submit."
+)
+@json_option
+def edit(
+    job_ids: tuple[list[int], ...], walltime: str | None, priority: int | None, as_json: bool
+) -> int:
+    """Change walltime or priority of a job that has not started. Also several, as 3 5 7-9."""
+    if walltime is None and priority is None:
+        raise UsageError("change what? dq edit ID --walltime 2h, or --priority 5")
+    walltime_s = None if walltime is None else parse_time("--walltime", walltime)
+
+    def body(number: int) -> m.Edit:
+        return m.Edit(number, walltime_s=walltime_s, priority=priority)
+
+    return _send(job_ids, body, "is changed", as_json=as_json)
 
 
 @click.command()

@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "kill": ("job_commands", "kill", "Kill a job."),
     "hold": ("job_commands", "hold", "Keep a queued job from starting."),
     "release": ("job_commands", "release", "Let a held job start."),
+    "edit": ("job_commands", "edit", "Change walltime or priority of a job that waits."),
     "resize": ("job_commands", "resize", "Bring a job to a size at its next remap point."),
     "pool": ("pool_command", "pool", "Nodes that are asked for and given back, and why."),
     "reserve": ("reserve_commands", "reserve", "Keep processors for later, or cancel that."),

@@ -77,11 +77,10 @@ def _missing(argv: list[str], folder: Path, env: Mapping[str, str]) -> str:
     program = argv[0]
     if _found(program, folder, env) is None:
         if "/" in program:
-            state = (
-                "cannot be executed" if os.access(folder / program, os.F_OK) else "no such program"
-            )
-            return f"{folder / program}: {state}"
-        return f"{program}: no such program in {folder} or in PATH of the job; give its path"
+            there = os.access(folder / program, os.F_OK)
+            return f"{folder / program}: {'cannot be executed' if there else 'no such program'}"
+        way = "--with-dq runs the Python of dq" if _is_python(program) else "give its path"
+        return f"{program}: no such program in PATH of the job; {way}"
     script = script_of(argv)
     by_path = argv[1:2] == [script] and (_is_python(program) or Path(program).name in SHELLS)
     if by_path and not os.access(folder / script, os.F_OK):

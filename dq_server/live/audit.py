@@ -42,8 +42,8 @@ CHANGES = frozenset(request for request, roles in m.REQUESTS.items() if roles ==
 
 # Fields of requests that a line tells. Not argv, env, inherited, cwd, lines.
 _TOLD = ("name", "node", "size", "rows", "kind", "initial", "processors", "in_s", "duration_s",
-         "walltime_s", "within_s", "group", "account", "qos", "reservation", "user", "hold",
-         "remove", "force", "reason")  # fmt: skip
+         "walltime_s", "within_s", "priority", "group", "account", "qos", "reservation", "user",
+         "hold", "remove", "force", "reason")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

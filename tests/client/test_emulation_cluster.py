@@ -71,7 +71,7 @@ def test_too_many_shares_are_refused_with_what_would_fit(opteron: Cluster) -> No
         ('engine = "emulated"\n[[nodes]]\nnames = "a"\n[link]\nduplex = "both"', "duplex"),
         ('engin = "local"', "unknown key 'engin'; did you mean 'engine'?"),
         ('engine = "locl"', "unknown engine 'locl'; did you mean 'local'?"),
-        ('processors = "four"', 'processors: a whole number is needed, not a text in "quotes"'),
+        ('processors = "four"', "processors: a whole number is needed, not a text"),
         ('engine = "emulated"\n[[nodes]]\nspeed = 1', "nodes entry 1: the key 'names' is missing"),
         ('[[nodes]]\nname = "a"', "nodes entry 1: unknown key 'name'; did you mean 'names'?"),
         ('[[nodes]]\nnames = ["a", 3]', "nodes entry 1 names entry 2: a text"),

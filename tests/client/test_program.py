@@ -50,7 +50,8 @@ def submitted(folder: Path, *argv: str, **more: Any) -> m.Submit:
 @pytest.mark.parametrize(
     ("argv", "why"),
     [
-        (["no-such-program"], "no-such-program: no such program in "),
+        (["no-such-program"], "no-such-program: no such program in PATH of the job; give"),
+        (["python9"], "python9: no such program in PATH of the job; --with-dq runs"),
         (["./no-such-program"], "/no-such-program: no such program"),
         (["/nonexistent/program", "-x"], "/nonexistent/program: no such program"),
         (["./data.txt"], "/data.txt: cannot be executed"),

@@ -37,10 +37,12 @@ def test_the_wheel_installs_our_packages_and_no_other_name(wheel: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("room", ["apps", "hostfiles"])
-def test_the_wheel_has_every_sample_inside_dq_client(wheel: Path, room: str) -> None:
+@pytest.mark.parametrize(
+    ("room", "inside"), [("apps", "apps"), ("hostfiles", "hostfiles"), ("docs/examples", "docs")]
+)
+def test_the_wheel_has_every_sample_inside_dq_client(wheel: Path, room: str, inside: str) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    wanted = {f"dq_client/examples/{name}" for name in tracked(room)}
+    wanted = {f"dq_client/examples/{inside}{name.removeprefix(room)}" for name in tracked(room)}
     assert wanted
     assert wanted <= names
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from typing import Any
 
+import msgspec
 import msgspec.inspect as mi
 import pytest
 
@@ -36,6 +37,7 @@ BYTES = {
     "Kill": ("54e80548427f3bd6", "54e80548427f3bd6"),
     "Hold": ("dfae03e37099aef9", "dfae03e37099aef9"),
     "Release": ("3e9e03257e23d1de", "3e9e03257e23d1de"),
+    "Edit": ("3b83b9aeb857f9ab", "ba71ea259616941a"),
     "Resize": ("3b2df41af87a004a", "e350545fbcc01038"),
     "Reserve": ("479a3b10a267834f", "7e355d243bf31194"),
     "CancelReservation": ("fd76e1cc43f064dc", "fd76e1cc43f064dc"),
@@ -163,6 +165,22 @@ def test_a_message_has_the_bytes_it_always_had(body: Any, full: bool) -> None:
     assert type(decode(sent).body) is body
     assert codec.encode(decode(sent)) == sent
     assert digest(sent) == BYTES.get(body.__name__, ("new", "new"))[not full]
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ({"t": "later"}, "unknown request 'later': another version of dq has sent it"),
+        ({"t": "kill"}, "the key 'job' is missing"),
+        ({"t": "kill", "job": "7"}, "job: a whole number is needed, not a text"),
+        ({"t": "kill", "job": -1}, "job: a whole number >= 0 is needed"),
+        ({"t": "drain", "node": "n" * 5000}, "node: a text of length <= 200 is needed"),
+    ],
+)
+def test_why_a_message_is_none_is_said_in_plain_words(body: dict[str, Any], why: str) -> None:
+    with pytest.raises(codec.MalformedMessage) as caught:
+        codec.decode_request(msgspec.msgpack.encode({"id": "1", "body": body}))
+    assert str(caught.value) == why
 
 
 def test_every_message_is_in_the_table_above() -> None:

@@ -156,6 +156,48 @@ def test_hold_and_release_keep_the_place_in_the_queue(cluster: MakeCluster) -> N
     assert (first.state, second.state) == (JobState.RUNNING, JobState.QUEUED)
 
 
+def test_a_job_that_waits_can_be_edited(cluster: MakeCluster) -> None:
+    c = cluster(1, order="priority", start="easy")
+    running, first, second = c.submit(1), c.submit(1), c.submit(1, walltime_s=60.0)
+    c.do(ev.JobEdited(second.id, 600.0, 5, "ada"))
+    assert (second.spec.walltime_s, second.spec.priority) == (600.0, 5)
+    told = second.decisions[-1]
+    assert (told.what, told.reason.text) == (
+        "edit",
+        "changed by ada: walltime 600 s instead of 60 s, priority 5 instead of 0",
+    )
+    c.do(ev.JobEdited(second.id, None, 5))
+    assert second.decisions[-1] is told, "nothing has changed"
+    c.end(running)
+    assert (first.state, second.state) == (JobState.QUEUED, JobState.RUNNING)
+
+
+def test_a_shorter_walltime_lets_a_job_in_before_the_first_of_the_queue(
+    cluster: MakeCluster,
+) -> None:
+    c = cluster(2, start="easy")
+    c.submit(1, walltime_s=100.0)
+    head, small = c.submit(2, walltime_s=10.0), c.submit(1, walltime_s=1000.0)
+    assert (head.state, small.state) == (JobState.QUEUED, JobState.QUEUED)
+    c.do(ev.JobEdited(small.id, 50.0))
+    assert small.state is JobState.RUNNING
+
+
+def test_who_cannot_be_edited(cluster: MakeCluster) -> None:
+    c = cluster(1)
+    running, held = c.submit(1), c.submit(1)
+    c.do(ev.HoldRequested(held.id))
+    c.do(ev.JobEdited(held.id, priority=2))
+    assert held.spec.priority == 2
+    with pytest.raises(InvalidTransition, match="job 1 is running: walltime and priority of a job"):
+        c.do(ev.JobEdited(running.id, 60.0))
+    c.end(running)
+    with pytest.raises(InvalidTransition, match="job 1 is done"):
+        c.do(ev.JobEdited(running.id, priority=1))
+    with pytest.raises(UnknownJob):
+        c.do(ev.JobEdited(99, priority=1))
+
+
 def test_a_lost_node_kills_its_jobs_and_its_processors_do_not_come_back(
     cluster: MakeCluster,
 ) -> None:

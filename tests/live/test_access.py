@@ -73,6 +73,7 @@ def about(job: int) -> list[m.RequestBody]:
         m.Release(4),
         m.Resize(job, 1, hold=True),
         m.ReleaseSize(job),
+        m.Edit(2, priority=1),
         m.Reserve("q", "r", 1, 1e6, 60.0),
         m.ReservationsQuery(),
         m.CancelReservation("r"),
@@ -119,7 +120,7 @@ def about(job: int) -> list[m.RequestBody]:
 USER = {
     m.Hello, m.Submit, m.Attach, m.JobQuery, m.JobsQuery, m.NodesQuery, m.WhyQuery,
     m.StatusQuery, m.TimelineQuery, m.Kill, m.Hold, m.Release, m.Resize, m.LogsQuery, m.Stop,
-    m.ReleaseSize,
+    m.ReleaseSize, m.Edit,
     m.Reserve, m.CancelReservation, m.ReservationsQuery, m.DrainNode, m.ResumeNode, m.PoolQuery,
     m.QuotasQuery, m.Since, m.ForgetStandby, m.PlanMaintenance, m.CancelMaintenance,
     m.MaintenanceQuery,

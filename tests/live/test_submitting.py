@@ -127,3 +127,21 @@ def test_files_for_the_output_options_in_the_script_and_retries(
     assert waited.returncode == 1
     assert f"job {number} failed" in waited.stderr and "  why" in waited.stderr
     assert f"dq why {number}" in waited.stderr
+
+
+def test_a_job_that_waits_is_edited_and_one_that_runs_is_not(live: Live) -> None:
+    live.up(1)
+    running = live.submit("-n", 1, "--", "sleep", 1000)
+    first, second = (live.submit("-n", 1, "--walltime", "1h", "--", "true") for _ in range(2))
+    live.dq("edit", f"{first}-{second}", "--walltime", "2h", "--priority", 7)
+    assert live.job(second)["walltime_s"] == 7200
+    assert "walltime 7200 s instead of 3600 s, priority 7 instead of 0" in live.dq("why", second)
+    live.wait(running, lambda j: j["state"] == "running")
+    for words, code in (
+        ((running, "--priority", 1), 4),
+        ((99, "--priority", 1), 5),
+        ((first,), 2),
+        ((first, "--walltime", "soon"), 2),
+    ):
+        refused = live.run("edit", *words)
+        assert (refused.returncode, len(refused.stderr.splitlines())) == (code, 1)

@@ -301,6 +301,15 @@ class Release(RequestBody, tag="release", frozen=True):
 
 
 @sent_by(USER)
+class Edit(RequestBody, tag="edit", frozen=True):
+    """Change a job that waits; None: as it is."""
+
+    job: Id
+    walltime_s: Seconds | None = None
+    priority: Priority | None = None
+
+
+@sent_by(USER)
 class Resize(RequestBody, tag="resize", frozen=True):
     """Bring a job to this size at its next remap point; `rows`: of the grid, 0: any.
 

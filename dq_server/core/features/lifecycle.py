@@ -27,6 +27,7 @@ from dq_server.core.model.worlds import Worlds
 from dq_server.core.queue_again import queue_again
 from dq_server.core.turn import Turn
 
+EDITABLE = (JobState.HELD, JobState.WAITING, JobState.QUEUED)
 # For people, who read them: after two losses of the same events two jobs may have had a number, but
 # no two starts of jobs.
 JOBS_SKIPPED = 100_000
@@ -37,6 +38,7 @@ declare(
     failed_by_itself="the application failed: {why}",
     launch_failed="could not be started: {why}",
     sizes_declared="its program can run on {declared} processors: its sizes are {sizes} now",
+    edited="changed by {user}: {changes}",
     start_lost="no agent knows of start {instance}, and the journal has lost what became of it",
 )
 
@@ -171,6 +173,31 @@ class Lifecycle(Feature):
         turn.let_in(job)
         turn.schedule()
 
+    @handles(ev.JobEdited)
+    def edited(self, turn: Turn, event: ev.JobEdited) -> None:
+        """`dq edit`: what is counted and promised from the start on is fixed by then."""
+        job, spec = turn.state.job(event.job), turn.state.job(event.job).spec
+        if job.state not in EDITABLE:
+            raise InvalidTransition(
+                f"job {job.id} is {job.state}: walltime and priority of a job that waits can be"
+                " changed, until its start"
+            )
+        if event.walltime_s is not None and (spec.profile or spec.reservation):
+            why = "a profile" if spec.profile else f"reservation {spec.reservation}"
+            raise InvalidTransition(f"job {job.id} was promised its time by {why}: submit it again")
+        given = {"walltime_s": event.walltime_s, "priority": event.priority}
+        new = {k: v for k, v in given.items() if v is not None and v != getattr(spec, k)}
+        if not new:
+            return
+        changed = replace(spec, **new)  # type: ignore[arg-type]  # of these two fields' types
+        changed.validate()
+        job.spec = changed
+        turn.state.touch(job)
+        words = [_change(k, getattr(spec, k), v) for k, v in new.items()]
+        who = event.user or "the user"
+        job.note(turn.now, "edit", because("edited", user=who, changes=", ".join(words)))
+        turn.schedule()
+
     @handles(ev.SizesDeclared)
     def declared(self, turn: Turn, event: ev.SizesDeclared) -> None:
         """The program has started; what it says again changes nothing."""
@@ -206,6 +233,13 @@ class Lifecycle(Feature):
         """Nothing of the job is started any more: its environment may hold secrets."""
         if job.spec.env:  # an array has that of its jobs (arrays.py)
             job.spec = replace(job.spec, env={})
+
+
+def _change(name: str, old: float | None, new: float) -> str:
+    """For people: `walltime 600 s instead of none`."""
+    unit = " s" if name == "walltime_s" else ""
+    before = "none" if old is None else f"{old:g}{unit}"
+    return f"{name.removesuffix('_s')} {new:g}{unit} instead of {before}"
 
 
 def _narrowed(job: Job, sizes: tuple[int, ...]) -> JobSpec:

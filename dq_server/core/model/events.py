@@ -340,6 +340,16 @@ class ReleaseRequested:
 
 
 @dataclass(frozen=True, slots=True)
+class JobEdited:
+    """A user changes a job that waits; None: as it is. `walltime_s`: seconds."""
+
+    job: int
+    walltime_s: float | None = None
+    priority: int | None = None
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ResizeRequested:
     """A user wants the job on this many processors, at its next remap point.
 
@@ -585,6 +595,7 @@ Event = (
     | KillRequested
     | HoldRequested
     | ReleaseRequested
+    | JobEdited
     | ResizeRequested
     | SizeReleased
     | SessionOpened

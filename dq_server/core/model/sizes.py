@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Literal
+from typing import Literal, get_args
 
 from dq_server.core.model.errors import InvalidSpec, known_words
 
@@ -93,8 +93,7 @@ def _candidates(kind: ChainKind, largest: int, multiple: int) -> Iterable[int]:
     elif kind == "multiple":
         yield from range(multiple, largest + 1, multiple)
     else:
-        known = known_words(kind, ("square", "powers", "multiple"))
-        raise InvalidSpec(f"unknown chain of sizes {kind!r}; {known}")
+        raise InvalidSpec(f"unknown chain {kind!r}; {known_words(kind, get_args(ChainKind))}")
 
 
 def largest_at_most(legal: Sequence[Configuration], size: int) -> Configuration | None:

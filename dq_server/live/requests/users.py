@@ -222,6 +222,19 @@ def release(desk: Desk, call: Call[m.Release]) -> m.ReplyBody:
     return m.Done()
 
 
+@handles(m.Edit)
+def edit(desk: Desk, call: Call[m.Edit]) -> m.ReplyBody:
+    """Change a job that waits."""
+    body = call.body
+    array = desk.array(body.job)
+    if array is not None:
+        first, last = array.jobs[0], array.jobs[-1]
+        return m.Error("refused", f"{array.id} is an array: name its jobs, as {first}-{last}")
+    event = ev.JobEdited(desk.job(body.job).id, body.walltime_s, body.priority, desk.user)
+    desk.apply(event)
+    return m.Done()
+
+
 def _done_to_array(desk: Desk, asked: int, what: str) -> bool:
     """Do it to the jobs of an array, if this is one."""
     array = desk.array(asked)

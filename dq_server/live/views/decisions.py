@@ -26,6 +26,7 @@ TOLD = (
     ev.ResumeRequested,
     ev.HoldRequested,
     ev.ReleaseRequested,
+    ev.JobEdited,
     ev.ResizeRequested,
     ev.GrantsPaused,
     ev.EventsLost,
@@ -145,6 +146,11 @@ def _of_event(event: ev.Event) -> list[Plain]:
             return [_row("hold", job=event.job)]
         case ev.ReleaseRequested():
             return [_row("release", job=event.job)]
+        case ev.JobEdited():
+            given = {"walltime_s": event.walltime_s, "priority": event.priority}
+            figures = {name: value for name, value in given.items() if value is not None}
+            text = ", ".join(f"{name} = {value:g}" for name, value in figures.items())
+            return [_row("edit", text=text, job=event.job, figures=figures)]
         case ev.ResizeRequested():
             text = f"asked for by the user: {event.size}"
             return [_row("order", text=text, job=event.job, processors=event.size)]
