@@ -76,12 +76,13 @@ def cluster(
 ) -> Cluster:
     """Start a cluster on this machine, as `dq up`; leaving its `with` block ends it and its jobs.
 
-    local: processors; default: this machine's cores. file: a cluster file instead, of emulated
+    local: processors; default: all cores of the machine. file: a cluster file instead, of emulated
     nodes. config: the scheduler's configuration file. home: where it keeps its state; default: a
     folder of its own, which is removed in the end.
 
     Raises:
-        UsageError: a file that is none; one of hosts or a batch system: `dq up` first.
+        UsageError: for an invalid file; for hosts or a batch system, which `dq up` starts
+                (then `connect`).
     """
     from dq_client.cli.cluster_commands import cluster_of
     from dq_client.deploy.mechanism import require_fit
@@ -104,10 +105,10 @@ def cluster(
 
 
 def connect(home: str | os.PathLike[str] | None = None) -> Cluster:
-    """The cluster that runs already; default: that of $DQ_HOME, as for the command line.
+    """Return the cluster that runs in `home`; default: $DQ_HOME, as for the command line.
 
     Raises:
-        NoServer: none runs there.
+        NoServer: if no server runs there.
     """
     place = Home.default() if home is None else Home(Path(home).expanduser().absolute())
     return Cluster(place)
@@ -152,8 +153,8 @@ class Cluster:
         where an option takes a time.
 
         Raises:
-            UsageError: an option that there is not, or that makes no sense.
-            Refused: the server does not take it, or the program cannot run.
+            UsageError: for an unknown or invalid option.
+            Refused: if the server refuses the job, or the program cannot run.
         """
         from dq_client.cli import program as programs
         from dq_client.cli.submit import message_of
@@ -190,7 +191,7 @@ class Cluster:
         return list(self._data(m.NodesQuery()))
 
     def follow(self) -> Iterator[tuple[list[FollowedJob], list[Event]]]:
-        """What changes: rows of jobs, and events; endless, and one item every few seconds at least.
+        """Yield changes without end: rows of jobs, and events; at least one item every few seconds.
 
         The first has the jobs that there are, and the latest events. It waits at the server and
         polls nothing.
@@ -271,7 +272,7 @@ class Job:
 
     @property
     def sizes(self) -> list[Stay]:
-        """Its sizes so far, in order: processors, since when, time of an iteration, and why."""
+        """Sizes of the job so far, in order: processors, start, iteration time and reason."""
         return list(self.info["sizes"])
 
     @property
@@ -286,10 +287,10 @@ class Job:
         return found
 
     def wait(self, timeout_s: float | None = None) -> str:
-        """Wait for its end; the state it ended in.
+        """Wait for the job's end and return its last state.
 
         Raises:
-            Timeout: it has not ended by then.
+            Timeout: if the job has not ended by then.
         """
         until_s = None if timeout_s is None else time.monotonic() + timeout_s
         wait_s = WAIT_S if timeout_s is None else PATIENCE_S
@@ -333,14 +334,14 @@ class Job:
         self.cluster._call(m.ReleaseSize(self.id))
 
     def output(self, stream: str = "out") -> str:
-        """What it has written so far; stream: "out" or "err"."""
+        """Return the output of the job so far; stream: "out" or "err"."""
         from dq_client.show.job_output import output_of
 
         with _connected(self.cluster._home) as connection:
             return b"".join(output_of(connection, self.id, stream)).decode(errors="replace")
 
     async def events(self) -> AsyncIterator[Event]:
-        """What happens to it, from its submission (the cluster's last 2,000 events) to its end."""
+        """Yield the job's events, from its submission (the cluster's last 2,000) to its end."""
         follow = self.cluster.follow()
         ended = False
         try:

@@ -40,7 +40,7 @@ ANSWERS = {"dq submit --json": views.SubmitAnswer, "dq jobs --json": views.JobsA
            "dq job ID --json": views.JobInfo, "dq nodes --json": views.NodesAnswer,
            "dq why ID --json": views.WhyAnswer, "dq quotas --json": views.QuotasAnswer,
            "GET /api/state": views.State}  # fmt: skip
-LAUNCH_TEXTS = {"launcher": "who starts the ranks of jobs", "growth": "how a job gets more ranks"}
+LAUNCH_TEXTS = {"launcher": "launcher of the ranks", "growth": "how a job gets more ranks"}
 WORDS = {int: "whole number", float: "number", str: "text", bool: "true or false", Any: "anything"}
 
 
@@ -140,7 +140,7 @@ def configuration() -> str:
     parts = [
         "# Configuration files",
         f"Every key of every file, made of the types that read them (`{HERE}`). An unknown key, or"
-        " a value of another type, is refused: one line names the file and what is known.",
+        " a value of another type, is refused with the name of the file and the known keys.",
         "## The server",
         "`dq up --config FILE`, `dq server start --config FILE`, `dq sim run --config FILE`;"
         " without the option `config.toml` in DQ_HOME, if it is there.",
@@ -153,7 +153,7 @@ def configuration() -> str:
         own = name in TABLE_OF_ITS_OWN
         parts.append(f"### [{name}]" if own else f"### [scheduler.{name}]")
         if name == "pool":
-            parts.append("It stands in the cluster file, beside the engine ([pool.md](pool.md)).")
+            parts.append("This table belongs in the cluster file ([pool.md](pool.md)).")
         parts += keys(kind)
     parts += [
         "### [launch]",
@@ -179,8 +179,8 @@ def json_page() -> str:
     parts = [
         "# What `--json` prints",
         f"Made of `dq_client/show/views.py` (`{HERE}`). Times are seconds since the epoch, memory"
-        " is in bytes. Keys may be added in a later version; none goes away or changes its meaning"
-        " without a new `schema` number. `dq job ID --json` has the job twice: under `job`, and,"
+        " is in bytes. Keys may be added in a later version; a key goes away or changes its meaning"
+        " only with a new `schema` number. `dq job ID --json` has the job twice: under `job`, and,"
         " as it was at first, at the top.",
         "| Answer | Type | JSON Schema |",
         "|---|---|---|",

@@ -1,4 +1,4 @@
-"""The resize library: what an application links to grow and shrink while it runs.
+"""The resize library: sessions, arrays and loops of programs that grow and shrink while they run.
 
     import resize_lib
 
@@ -11,7 +11,7 @@
 A resize redistributes declared arrays. Ordinary variables that are the same on every rank, such as
 `total`, reach ranks that join by themselves (docs/carry.md).
 
-`LoopError`, `Resized` and `TaskError` are here, too: docs/programs.md says who raises them.
+The package also has the exceptions `LoopError`, `Resized` and `TaskError` (docs/programs.md).
 
 Importing the package does not initialise MPI; opening a session does.
 """
@@ -47,11 +47,11 @@ def attach(**options: Any) -> None:
 
     The options are those of `dq submit` (docs/attach.md): sizes, min, max, chain, multiple, kind,
     name, walltime, estimate, priority, group, account, qos, app_name. DQ_ATTACH in the environment
-    does the same, and overrides what is said here; DQ_ATTACH=0 makes this call do nothing. In a
-    program that DQ has started it does nothing, either.
+    does the same, and overrides these options; DQ_ATTACH=0 disables this call. In a program that
+    DQ has started the call has no effect. Not collective.
 
     Raises:
-        dq_client.base.errors.UsageError: an option makes no sense.
+        dq_client.base.errors.UsageError: for an unknown or invalid option.
     """
     global _attaches
     from resize_lib import attachment

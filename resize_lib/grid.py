@@ -25,7 +25,7 @@ WaitMode: TypeAlias = Literal["auto", "block", "nap"]
 
 
 class GridError(ValueError):
-    """A grid that does not fit its communicator: says which sizes clash."""
+    """Raised for a grid that does not fit its communicator; the text names both sizes."""
 
 
 class Grid:
@@ -34,9 +34,9 @@ class Grid:
     ``comm`` stays the caller's; the row and column communicators, and those of ``cart`` and
     ``ghost_comm``, are this object's own and go with ``free()``. ``row_comm`` holds the ranks of my
     grid row (ranked by column), ``col_comm`` those of my grid column (ranked by row).
-    ``own_comm`` is the library's, for what must not meet the application's messages.
+    ``own_comm`` is the library's, for messages that must not meet the application's.
 
-    ``wait`` says how ranks wait: "block" inside MPI (fastest, but polls), "nap" between tests
+    ``wait`` selects how ranks wait: "block" inside MPI (fastest, but polls), "nap" between tests
     (for more ranks than cores), "auto" naps exactly when this node has more ranks than
     processors they may run on. The environment variable DQ_WAIT overrides "auto": emulated
     nodes that share a host cannot see each other's ranks.
@@ -112,7 +112,7 @@ class Grid:
 
     @property
     def comms(self) -> Sequence[MPI.Intracomm]:
-        """What a program can send messages on; the first lives longer than this object."""
+        """Communicators that a program can use; the first lives longer than this object."""
         return [self.comm, self.row_comm, self.col_comm, *self._carts.values()]
 
     @property

@@ -47,7 +47,9 @@ Item = TypeVar("Item")
 
 
 class Session(Declaring):
-    """One per program. Attributes that change at a resize: `comm`, `grid`, `rank`, `size`.
+    """The connection of a program to DQ; one per program, made by `resize_lib.session()`.
+
+    A resize changes the attributes `comm`, `grid`, `rank` and `size`.
 
     Methods are collective: all ranks call them alike. Attributes and `compute` are not.
 
@@ -56,7 +58,7 @@ class Session(Declaring):
     one did.
     legal: the sizes that the program can run on (legal.py): the server orders no other; default:
     any.
-    report_interval_s: about so long turns share a remap point, 0: every turn is one; default:
+    report_interval_s: seconds between remap points; with 0 every iteration is one; default:
     DQ_REPORT_INTERVAL in the environment, or else pace.REPORT_S (docs/programs.md).
     """
 
@@ -70,10 +72,10 @@ class Session(Declaring):
 
     @property
     def comm(self) -> MPI.Intracomm:
-        """The job's communicator: one object, which is the communicator of now at any time.
+        """The job's communicator: one object, which always stands for the present communicator.
 
-        `comm = rs.comm` may be kept. Ranks and sizes taken from it, and communicators derived from
-        it (Split, Dup, Create_cart), may not: @rs.on_resize is for these.
+        `comm = rs.comm` may be kept. Ranks, sizes and communicators taken from it (Split, Dup,
+        Create_cart) may not; make them in a function marked @rs.setup. Not collective.
         """
         return self._session.comm
 
@@ -146,9 +148,9 @@ class Session(Declaring):
     def solve(self, call: Callable[[], Any], name: str = "") -> None:
         """Call a solver, whose callback calls `rs.remap()`; collective.
 
-        call: takes no argument, begins from declared data, and stores its result there. After a
-        resize it is ended by an exception (`Resized`, no Exception) wherever `rs.remap()` was
-        called, and called again with the ranks that there are then.
+        call: has no arguments, begins from declared data and stores its result there. At a resize
+        an exception (`Resized`, no Exception) ends it wherever `rs.remap()` was called, and it is
+        called again on the new ranks.
 
         Raises:
             LoopError: `call` begins a loop of remap points, or the program of a joining rank does
@@ -176,7 +178,7 @@ class Session(Declaring):
 
         Raises (on every rank alike):
             TaskError: `function` has raised: which task, on which rank, and where.
-            ValueError: the ranks have different numbers of tasks.
+            ValueError: if the ranks have different numbers of tasks.
         """
         return self._session.farms.map(function, tasks, name)
 
@@ -194,8 +196,8 @@ class Session(Declaring):
 
         `function(comm)` is called at once, and on all ranks after every resize, in the order of the
         declarations; a rank that joins calls it when it comes to the job's iteration, not before.
-        It may communicate in any way. Names that it binds by `global` or `nonlocal`, or stores in
-        objects, are the program's; its result is of no meaning. It is not timed.
+        The function may communicate in any way, and store results in objects or in names bound by
+        `global` or `nonlocal`; its return value is ignored, and it is not timed.
         """
         return self._session.hooks.declare(function, "setup")
 
@@ -218,9 +220,9 @@ class Session(Declaring):
         """Ask for `more` processors; ranks join at a coming remap point. Collective, in the loop.
 
         The answer's `what`: "granted"; "rejected" (a new request may be made at any time);
-        "waiting" for up to `timeout_s` (watch `asked`). `reason` says why, `available_in_s` when
-        the processors are expected to be there. One request or release can be pending at a time.
-        The job must be of the kind evolving.
+        "waiting" for up to `timeout_s` (watch `asked`). `reason` gives the cause,
+        `available_in_s` the expected time until the processors are there. One request or
+        release can be pending at a time. The job must be of the kind evolving.
         """
         if more < 1 or not timeout_s >= 0:
             raise ValueError(

@@ -24,14 +24,14 @@ class LegalSizesError(ValueError):
 
 
 def legal_sizes(legal: Legal | None) -> tuple[int, ...]:
-    """All sizes that a rule allows, ascending; empty: any, which is what None means.
+    """All sizes that a rule allows, ascending; empty, as for None, if all are allowed.
 
     "powers" (of two): 1, 2, 4, 8 ... · ("divides", n): those that divide n · ("multiples", n):
     n, 2 n, 3 n ... · either as one text, "divides 48" · a list of sizes · a function of the size
-    that says whether it is legal; it must give the same answers on every rank.
+    that returns whether it is legal, with the same answers on every rank.
 
     Raises:
-        LegalSizesError: it is none of these, or allows nothing.
+        LegalSizesError: for any other rule, or one without sizes.
     """
     if legal is None:
         return ()

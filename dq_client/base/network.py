@@ -2,7 +2,7 @@
 
     [network]
     interface = "eth0"       # a name, an address on it, or its network (10.77.0.0/24)
-    ucx_devices = "mlx5_0:1" # what MPI's data go by, if not by that interface
+    ucx_devices = "mlx5_0:1" # UCX devices for MPI's data, instead of that interface
     ports = "30000-30100"    # what the server and the ranks listen on; any otherwise
 
 Interfaces of one network may have different names on different machines: an address or a network
@@ -35,7 +35,7 @@ class Network(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table [network] of a cluster file.
 
     interface    a name, an address on it, or its network; the one that leads to the others
-    ucx_devices  what MPI's data go by, if not by that interface
+    ucx_devices  UCX devices for MPI's data, instead of that interface
     ports        a range, what the server and the ranks listen on; any otherwise
     """
 

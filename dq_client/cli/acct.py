@@ -22,11 +22,11 @@ from dq_client.show.report.text import seconds
 @click.option("--by", type=click.Choice(["user", "name", "kind"]), help="Sums instead of jobs.")
 @click.option("--state", metavar="STATE,...", help="Only jobs in these states, as done,failed.")
 @click.option("--user", help="Only this user's jobs.")
-@click.option("--since", metavar="TIME", help="Only jobs submitted so long ago: 30m, 2h, 1d.")
+@click.option("--since", metavar="TIME", help="Only jobs submitted within this time: 30m, 2h, 1d.")
 @click.option("--csv", "as_csv", is_flag=True, help="One line of comma-separated values each.")
 @json_option
 def acct(by: str | None, as_csv: bool, as_json: bool, **which: str | None) -> None:
-    """What jobs have used: processor-seconds, times, resizes, efficiency; also after dq down."""
+    """Usage of jobs: processor-seconds, times, resizes, efficiency; also after dq down."""
     if as_csv and as_json:
         raise UsageError("give either --csv or --json")
     wanted = chosen(**which)

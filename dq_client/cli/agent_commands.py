@@ -30,22 +30,22 @@ def agent() -> None:
 
 def _described(command: Any) -> Any:
     for option in (
-        click.option("--node", help="Name of the node (default: this machine's host name)."),
+        click.option("--node", help="Name of the node.  [default: this machine's host name]"),
         click.option(
             "--processors", type=click.IntRange(1, m.NODE_PROCESSORS_MAX),
             help="Processors it offers (default: usable cores).",
         ),
         click.option(
             "--memory", metavar="SIZE",
-            help="Memory that jobs there may ask for: 64G, 512M.  [default: what it has]",
+            help="Memory that jobs there may ask for: 64G, 512M.  [default: all]",
         ),
         click.option(
             "--gpus", type=click.IntRange(0, m.GPUS_MAX),
-            help="GPUs that jobs there may ask for.  [default: what it has]",
+            help="GPUs that jobs there may ask for.  [default: all]",
         ),
         click.option(
             "--features", metavar="NAME,NAME", default="",
-            help="What else jobs may ask for there (dq submit --constraint).",
+            help="Features that jobs may ask for there (dq submit --constraint).",
         ),
         click.option("--speed", type=float, default=1.0, help="Speed relative to the other nodes."),
         click.option(
@@ -110,11 +110,11 @@ def agent_start(**o: Any) -> None:
 @_described
 @click.option(
     "--credentials", "source", metavar="FILE",
-    help="What dq agent credentials printed, where the server's DQ_HOME is not shared; - reads it"
+    help="Output of dq agent credentials, where the server's DQ_HOME is not shared; - reads it"
     " from standard input.",
 )  # fmt: skip
-@click.option("--lasts", help="The node is there for so long only: jobs leave before. 90m, 12h.")
-# From a batch script of ours: the pool's ticket under which this node was asked for.
+@click.option("--lasts", help="Lifetime of the node: 90m, 12h. Jobs leave before its end.")
+# From a batch script of ours: the pool's ticket under which this node was requested.
 @click.option("--holder", type=int, hidden=True, default=0)
 # There, too: what the signals of the batch system mean, of which it sends one before each end.
 @click.option("--notice", "notices", multiple=True, hidden=True, metavar="SIGNAL=TIME")
@@ -160,7 +160,7 @@ def agent_credentials() -> None:
 def agent_stop(names: tuple[str, ...], at_once: bool) -> None:
     """Stop agents of this machine (all, or those named), once their jobs have left.
 
-    What has not left in time (dq agent start --leave-within) ends with the agent.
+    Jobs that have not left in time (dq agent start --leave-within) end with the agent.
     """
     home = Home.default()
     if missing := set(names) - local_agents.running_agents(home).keys():

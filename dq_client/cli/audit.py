@@ -17,14 +17,14 @@ from dq_client.show.output import print_json, say, table, terminal_width
 
 @click.command()
 @click.option("--user", help="Only what this user asked for.")
-@click.option("--since", metavar="TIME", help="Only what was asked so long ago: 30m, 2h, 1d.")
+@click.option("--since", metavar="TIME", help="Only requests within this time: 30m, 2h, 1d.")
 @click.option("--job", type=click.IntRange(1), metavar="ID", help="Only what concerns this job.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the last N lines.")
 @json_option
 def audit(
     user: str | None, since: str | None, job: int | None, limit: int | None, as_json: bool
 ) -> None:
-    """Who asked for what, from where, with the answer, oldest first; also after dq down."""
+    """Requests with user, address and answer, oldest first; also after dq down."""
     oldest_s = time.time() - parse_time("--since", since) if since is not None else 0.0
     home = Home.default()
     try:

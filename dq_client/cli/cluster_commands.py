@@ -87,7 +87,7 @@ def _common(command: Any) -> Any:
         click.option(
             "--launcher",
             type=click.Choice(["dq", "mpiexec"]),
-            help="Who starts the ranks of jobs; overrides the configuration file.  [default: dq]",
+            help="Launcher of the ranks; overrides the configuration file.  [default: dq]",
         ),
     ):
         command = option(command)
@@ -117,8 +117,8 @@ def up(
 ) -> None:
     """Start server and agents; without --detach, stop them again at Ctrl-C.
 
-    Where the cluster is there already, it starts what is missing of it, and jobs go on; the
-    cluster then goes on, too, with or without --detach.
+    In a cluster that runs already, start its missing parts; jobs run on, and so does the cluster,
+    with or without --detach.
 
     --cluster slurm, inside of salloc or sbatch, takes the nodes of the allocation.
     """

@@ -42,7 +42,7 @@ def run(file: Path, detach: bool) -> None:
 
 @hooks.command("stop")
 def stop() -> None:
-    """Call nobody any more; what happens meanwhile is called for at the next start."""
+    """Stop calling hooks; events until the next start are delivered then."""
     if not sidecars.stop(Home.default(), "hooks"):
         raise NotFound("no hooks of this cluster run here")
     note("the hooks have ended")

@@ -36,7 +36,7 @@ STATES = ("held", "waiting", "queued", "starting", "running", "killing", "restar
 )  # fmt: skip
 @click.option("--state", metavar="STATE,...", help="Only jobs in these states, as failed,killed.")
 @click.option("--user", help="Only this user's jobs.")
-@click.option("--since", metavar="TIME", help="Only jobs submitted so long ago: 30m, 2h, 1d.")
+@click.option("--since", metavar="TIME", help="Only jobs submitted within this time: 30m, 2h, 1d.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the last N of them.")
 @json_option
 def jobs(active: bool | None, as_json: bool, limit: int | None, **which: str | None) -> None:
@@ -107,7 +107,7 @@ def chosen(
 @click.argument("job_id", type=JobId(), metavar="ID")
 @json_option
 def job(job_id: int, as_json: bool) -> None:
-    """Show one job and the sizes it has run on; or an array and what became of its jobs."""
+    """Show one job and the sizes it has run on; or an array and the states of its jobs."""
     from dq_client.cli.logs import more_about  # the other commands here need none
     from dq_client.show.job_output import last_errors  # the other commands here need none
 

@@ -118,7 +118,7 @@ def _drain(
 def _draining(command: Any) -> Any:
     for option in (
         click.argument("names", nargs=-1, required=True, metavar="NODE..."),
-        click.option("--deadline", help="What is left there then is ended: 90s, 10m, 2h."),
+        click.option("--deadline", help="When the remaining jobs are killed: 90s, 10m, 2h."),
         click.option("--reason", default="", help="Why, for those who look."),
         json_option,
     ):
@@ -129,9 +129,9 @@ def _draining(command: Any) -> Any:
 @node.command("drain")
 @_draining
 def drain(names: tuple[str, ...], deadline: str | None, reason: str, as_json: bool) -> None:
-    """Empty nodes: nothing new runs there, and jobs that can be resized leave.
+    """Empty nodes: no new job starts there, and jobs that can be resized leave.
 
-    Others run to their end, or to the deadline: then they are killed, protected ones start again
+    Others run to their end, or are killed at the deadline; protected ones start again
     elsewhere. dq node resume takes the nodes into use again.
     """
     _drain(names, deadline, reason, as_json, remove=False)

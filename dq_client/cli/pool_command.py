@@ -19,7 +19,7 @@ SHOWN = 15  # decisions, without --all
 @click.option("--all", "everything", is_flag=True, help="All decisions that the server remembers.")
 @json_option
 def pool(everything: bool, as_json: bool) -> None:
-    """Show the nodes that were asked for, and what was decided about them, when and why."""
+    """Show the nodes requested from the engine, and the decisions about them with their reasons."""
     with records() as connection:
         found, now = ask(connection, m.PoolQuery()), cluster_now(connection)
     if as_json:

@@ -17,7 +17,7 @@ from dq_client.show.report.text import seconds
 @click.option("--user", help="Only what bounds this user: his own quota, and those of his groups.")
 @json_option
 def quotas(user: str | None, as_json: bool) -> None:
-    """Show quotas: what users and groups may hold, run and use, and do."""
+    """Show quotas: limits and usage of users and groups."""
     with records() as connection:
         found, now = ask(connection, m.QuotasQuery()), cluster_now(connection)
     rows = found if user is None else _of_user(found, user)

@@ -26,7 +26,7 @@ def report(what: str | None, output: Path | None, as_json: bool) -> None:
 
     ID is a job's number, or last. RUN is a file with data saved earlier by dq report --json. With
     neither the report is about all jobs. With --json the data are printed and no file is written,
-    unless -o asks for one, too.
+    unless -o is given as well.
     """
     from dq_client.show.report.collect import collect
     from dq_client.show.report.data import checked, load

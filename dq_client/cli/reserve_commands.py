@@ -52,7 +52,7 @@ def _new_name(letter: str) -> str:
 @click.option("-n", "processors", type=click.IntRange(min=1), help="How many processors.")
 @click.option("--start", help="now, +10m, 14:30 or 2026-05-01T14:30.")
 @click.option("--duration", help="How long: 90s, 10m, 2h.")
-@click.option("--name", help="What jobs call it: dq submit --reservation NAME.")
+@click.option("--name", help="Name of the reservation, for dq submit --reservation NAME.")
 @click.option("--user", default="", help="Whose jobs may run in it; anybody's if not given.")
 @click.option("--cancel", metavar="NAME", help="Cancel a reservation instead of making one.")
 @json_option
@@ -67,7 +67,7 @@ def reserve(
 ) -> None:
     """Keep processors free for later; prints the reservation's name.
 
-    Nobody else gets processors that they would still hold then. It is refused if running jobs are
+    No other job gets processors that it would still hold then. Refused if running jobs are
     not expected to be out of the way.
     """
     making = {"-n": processors, "--start": start, "--duration": duration}
@@ -132,7 +132,7 @@ def reservations(as_json: bool) -> None:
 @click.argument("nodes", nargs=-1)
 @click.option("--start", help="now, +10m, 14:30 or 2026-05-01T14:30.")
 @click.option("--duration", help="How long: 90s, 10m, 2h.")
-@click.option("--name", help="What the window is called.")
+@click.option("--name", help="Name of the window.")
 @click.option("--reason", default="", help="Shown by dq nodes and dq why.")
 @click.option("--cancel", metavar="NAME", help="Cancel a window instead of planning one.")
 @json_option
@@ -147,7 +147,7 @@ def maintenance(
 ) -> None:
     """Have NODES empty for a while, from a time on; without NODES list the windows.
 
-    Jobs that can be moved leave before; what is still there when the window begins is killed. No
+    Jobs that can be moved leave before; others are killed when the window begins. No
     other job starts there that may still run then.
     """
     if cancel is not None:

@@ -29,8 +29,8 @@ TOLD_AFTER_S = 2.0
 
 @click.command("credentials")
 def credentials() -> None:
-    """Print what dq server standby needs on another machine. It is a secret, more than any other:
-    whoever has it is given all that the server has."""
+    """Print what dq server standby needs on another machine. Keep the output secret, because it
+    gives full control over the cluster."""
     from dq_client.deploy import standby
 
     say(msgspec.json.encode(standby.introduction_of(Home.default())).decode())
@@ -39,17 +39,17 @@ def credentials() -> None:
 @click.command("standby")
 @click.option(
     "--credentials", "source", metavar="FILE",
-    help="What dq server credentials printed; - reads it from standard input. Not needed again"
+    help="Output of dq server credentials; - reads it from standard input. Not needed again"
     " in a home that was a standby's before.",
 )  # fmt: skip
 @click.option("--address", help="Where it will serve; default: beside the way to the server.")
-@click.option("--name", help="What the server calls it; default: this machine's name.")
+@click.option("--name", help="Name of the standby at the server.  [default: this machine's name]")
 @click.option("--sync", is_flag=True, help="Without a second copy no job is acknowledged.")
 @click.option("--yes-as-root", is_flag=True, help="Let others reach a standby run by root.")
 @click.option("--detach", is_flag=True, help="Return once the copy is whole.")
 @click.option(
     "--take-over", is_flag=True,
-    help="Be the server now, whatever agents say: the old one is gone for good, which you know.",
+    help="Become the server without the agents' consent; the old one must be gone for good.",
 )  # fmt: skip
 def standby(
     source: str | None,
@@ -134,7 +134,7 @@ def _wait_until_whole(home: Home, process: subprocess.Popen[bytes]) -> None:
 
 @click.command("forget")
 def forget() -> None:
-    """Tell the server that its standby is gone for good. It must not run any more."""
+    """Go on without the standby, which must no longer run."""
     with connected() as connection:
         ask(connection, m.ForgetStandby())
     note("the server has no standby any more")

@@ -64,16 +64,16 @@ INF = float("inf")
 )
 @click.option(
     "--kind", type=click.Choice(["rigid", "moldable", "malleable", "evolving", "workers"]),
-    help="Who may resize the job; workers: processes without MPI that come and go.  [default:"
+    help="How the size may change; workers: processes without MPI that come and go.  [default:"
     " malleable; evolving with --profile]",
 )  # fmt: skip
 @click.option(
     "--stop-signal", metavar="NAME",
-    help="With --kind workers: what a worker that is to leave is sent.  [default: TERM]",
+    help="With --kind workers: signal that makes a worker leave.  [default: TERM]",
 )  # fmt: skip
 @click.option(
     "--grace", metavar="TIME",
-    help="With --kind workers: so much later it is killed.  [default: 10s]",
+    help="With --kind workers: time until a leaving worker is killed.  [default: 10s]",
 )  # fmt: skip
 @click.option(
     "--profile", metavar="STEPS",
@@ -94,7 +94,7 @@ INF = float("inf")
 @click.option(
     "--array", metavar="INDICES[%N]",
     help="One job for each index, as 0-99, 1,3,7-9 or 0-20:5; %8 behind it: at most 8 at once."
-    " DQ_ARRAY_INDEX tells a job its own.",
+    " DQ_ARRAY_INDEX is a job's own index.",
 )  # fmt: skip
 @click.option(
     "--each-line", type=click.Path(path_type=Path), metavar="FILE",
@@ -108,9 +108,7 @@ INF = float("inf")
     help="A file for the output, also made of %j (job), %A, %a (array, index), %n (name). dq logs"
     " shows it all the same.",
 )  # fmt: skip
-@click.option(
-    "--error", default="", metavar="PATTERN", help="The same for what is written to stderr."
-)
+@click.option("--error", default="", metavar="PATTERN", help="The same for stderr.")
 @click.option(
     "--retry", type=click.IntRange(0, 1000), default=0, metavar="N",
     help="Start again when it has failed, up to N times.",
@@ -162,7 +160,7 @@ INF = float("inf")
 )  # fmt: skip
 @click.option(
     "--app-name", default="",
-    help="Program and problem by name: what earlier jobs of it have measured is not probed again.",
+    help="Name of program and problem; sizes measured by earlier jobs of it are not probed again.",
 )  # fmt: skip
 @click.option(
     "--memory", metavar="SIZE",
@@ -170,7 +168,7 @@ INF = float("inf")
 )  # fmt: skip
 @click.option(
     "--gpus", type=click.IntRange(0, m.GPUS_MAX), default=0,
-    help="GPUs of its node for each rank; CUDA_VISIBLE_DEVICES says which.",
+    help="GPUs of its node for each rank; CUDA_VISIBLE_DEVICES names them.",
 )  # fmt: skip
 @click.option(
     "--constraint", metavar="FEATURES", default="",
@@ -196,8 +194,8 @@ INF = float("inf")
 )  # fmt: skip
 @click.option(
     "--watch", type=click.Choice(["warn", "abort", "kill"]), default=None,
-    help="When a rank is missing for longer than [watch] allows: tell it, give up the resize whose"
-    " ranks do not come, or kill the job.  [default: as the cluster says, else abort]",
+    help="When a rank is missing for longer than [watch] allows: warn, abort the resize whose"
+    " ranks do not come, or kill the job.  [default: the cluster's setting, or abort]",
 )  # fmt: skip
 @click.option("--hold", is_flag=True, help="Do not start before dq release.")
 @click.option("--wait", is_flag=True, help="Wait for the end; exit code 1 if the job failed.")
@@ -207,9 +205,9 @@ INF = float("inf")
 def submit(ctx: click.Context, /, program: tuple[str, ...], **options: Any) -> int:
     """Submit PROGRAM (after --) as a job; prints the job's id, of an array the array's.
 
-    A script may begin with lines such as #DQ --sizes 1,2,4; what stands here holds instead.
+    A script may begin with lines such as #DQ --sizes 1,2,4; options given here override them.
     The program runs under MPI, one rank per processor, in the current folder. One that mpiexec has
-    started becomes a job, too: DQ_ATTACH=1 mpiexec -n 4 python app.py (docs/attach.md).
+    started becomes a job with DQ_ATTACH=1 mpiexec -n 4 python app.py (docs/attach.md).
     """
     o = with_script_options(ctx, program, options)
     body = submission(program, o)

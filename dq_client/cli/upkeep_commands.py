@@ -38,7 +38,7 @@ def backup(file: Path, as_json: bool) -> None:
 def restore(file: Path, as_json: bool) -> None:
     """Put the backup FILE into $DQ_HOME, where no server may run.
 
-    It is looked through first: if anything is wrong nothing is changed. What it replaces is kept.
+    The backup is verified first; a damaged one changes no file. Replaced files are kept.
     """
     done = _upkeep("restore", str(file.absolute()))
     if as_json:
@@ -50,7 +50,7 @@ def restore(file: Path, as_json: bool) -> None:
 
 
 @click.command()
-@click.option("--mend", is_flag=True, help="Go on with what is sound; the rest is kept aside.")
+@click.option("--mend", is_flag=True, help="Make a journal of the sound part; keep the old files.")
 @json_option
 def check(mend: bool, as_json: bool) -> int:
     """Read the whole journal and its snapshots: exit code 0 if all is well, 1 if not.

@@ -34,7 +34,7 @@ WAIT_S = 2.0  # the server answers then, if nothing happens
 def watch(job_id: int | None, keep: bool, as_json: bool) -> int:
     """Follow jobs: a line for each change of state and each new decision.
 
-    Ends when no active job is left. With --job the job's story is told from its beginning, and the
+    Ends when no active job is left. With --job the output begins with the job's history, and the
     exit code is 1 if it failed. With --json each line is one JSON object.
     """
     if job_id is not None and keep:

@@ -24,7 +24,7 @@ NEEDS = ("starlette", "uvicorn", "prometheus_client")
 def web(context: click.Context, port: int | None, detach: bool, as_json: bool) -> None:
     """Show the cluster live in a browser: nodes over time, jobs, decisions (docs/web.md).
 
-    Prints the page's address; who has it may look, and change nothing. Only this machine can reach
+    Prints the page's address, which gives read access only. Only this machine can reach
     it. It ends with dq down, with dq web stop, or without --detach with Ctrl-C.
     """
     if context.invoked_subcommand is not None:

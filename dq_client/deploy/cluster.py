@@ -65,7 +65,7 @@ class Link(msgspec.Struct, forbid_unknown_fields=True):
 
     rate_mbit   10^6 bits per second
     latency_us  microseconds
-    duplex      half: sending and receiving take turns; shared: all nodes do (a hub)
+    duplex      "half": one direction at a time; "shared": one node at a time (a hub)
     """
 
     rate_mbit: float = 1000.0

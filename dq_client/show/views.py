@@ -29,7 +29,7 @@ class Stay(TypedDict):
     since_s: Annotated[float, told("when it began")]
     iterations: Annotated[int, told("turns that were made there")]
     iteration_time_s: Annotated[
-        float | None, told("what a turn takes there; null: not measured yet")
+        float | None, told("time of an iteration there; null: not measured yet")
     ]
     iteration_spread_s: Annotated[
         list[float] | None,
@@ -44,12 +44,12 @@ class Place(TypedDict):
     """Where a job was, in `places`."""
 
     since_s: Annotated[float, told("from")]
-    until_s: Annotated[float | None, told("to; null: it is there now")]
+    until_s: Annotated[float | None, told("end; null: still there")]
     nodes: Annotated[dict[str, str], told("slots by node, as `0-3,6`")]
 
 
 class Protection(TypedDict):
-    """How a job is protected and what that has cost."""
+    """Protection of a job, and its cost."""
 
     how: Annotated[str, told("`disk`, `partner`, or `recipe`: the program's own checkpoints")]
     restarts_max: Annotated[int, told("how often it may be started again")]
@@ -58,7 +58,7 @@ class Protection(TypedDict):
     copy_s: Annotated[float, told("what the newest copy took")]
     copies_total_s: Annotated[float, told("what all copies have taken")]
     bytes: Annotated[int, told("size of the newest copy")]
-    error: Annotated[str | None, told("why the last try failed; null: it did not")]
+    error: Annotated[str | None, told("why the last try failed; null: no failure")]
 
 
 class JobRow(TypedDict):
@@ -81,10 +81,10 @@ class JobRow(TypedDict):
     grid: Grid
     sweet_spot: Annotated[int | None, told("the size past which growing does not pay, if found")]
     nodes: Annotated[list[str], told("where it runs now")]
-    user: Annotated[str, told("who has submitted it")]
+    user: Annotated[str, told("submitting user")]
     walltime_s: Annotated[float | None, told("its limit")]
     remap_points: Annotated[int, told("how many it has come to")]
-    exit_code: Annotated[int | None, told("null: it has not ended by itself")]
+    exit_code: Annotated[int | None, told("null: still running, or killed")]
     reason: Annotated[str | None, told("why it has ended")]
     memory: Annotated[int, told("asked for, for each processor; 0: none")]
     gpus: Annotated[int, told("asked for, for each processor")]
@@ -136,13 +136,13 @@ class Drain(TypedDict):
 
     asked_s: Annotated[float, told("since when")]
     deadline_s: Annotated[float | None, told("when what is left there is killed")]
-    by: Annotated[str, told("who asked for it")]
+    by: Annotated[str, told("requesting user")]
     reason: Annotated[str, told("what was given as the reason")]
     leaves: Annotated[bool, told("it leaves when it is empty")]
 
 
 class KnownNode(TypedDict):
-    """A node on the page: what changes seldom."""
+    """A node on the page, without values that change often."""
 
     name: Annotated[str, told("its name")]
     state: Annotated[str, told("`asked`, `starting`, `up`, `draining`, `empty`, `left` or `lost`")]
@@ -152,23 +152,23 @@ class KnownNode(TypedDict):
     gpus: Annotated[int, told("that jobs may ask for")]
     features: Annotated[list[str], told("names that jobs may ask for")]
     host: Annotated[str, told("the machine")]
-    drain: Annotated[Drain | None, told("null: it does not drain")]
+    drain: Annotated[Drain | None, told("null: not draining")]
     until_s: Annotated[float | None, told("when its time ends, if that is known")]
 
 
 class NodeRow(KnownNode):
     """A node: `dq nodes --json`."""
 
-    idle: Annotated[int, told("processors that nobody has")]
+    idle: Annotated[int, told("processors without a job")]
     memory_used: Annotated[int, told("granted to jobs")]
     gpus_used: Annotated[int, told("granted to jobs")]
-    processors_gone: Annotated[int, told("that it had before, and has not any more")]
+    processors_gone: Annotated[int, told("former processors that are missing")]
     load: Annotated[
         float, told("processors of its machine that processes outside DQ keep busy; 0: none known")
     ]
     kept: Annotated[int, told("idle processors that wait for one certain job")]
     jobs: Annotated[list[int], told("that hold processors there")]
-    owners: Annotated[list[int], told("the job of each processor; 0: nobody")]
+    owners: Annotated[list[int], told("the job of each processor; 0: none")]
 
 
 class Reason(TypedDict):
@@ -192,7 +192,7 @@ class Why(TypedDict):
     job: Annotated[int, told("its number")]
     state: Annotated[str, told("its state")]
     now: Annotated[list[Reason], told("why it is there")]
-    story: Annotated[list[Told], told("what was decided, in order")]
+    story: Annotated[list[Told], told("decisions, in order")]
 
 
 class WhyAnswer(Why):
@@ -219,8 +219,8 @@ class Status(TypedDict):
     why: Annotated[str, told("why not")]
     epoch: Annotated[int, told("of the server; a newer one has a larger one")]
     processors: Annotated[int, told("of all nodes that are up")]
-    idle: Annotated[int, told("of these, nobody's")]
-    paused: Annotated[str, told("why nothing is granted for the moment; empty: it is")]
+    idle: Annotated[int, told("of these, without a job")]
+    paused: Annotated[str, told("why grants are paused; empty: not paused")]
 
 
 class JobsAnswer(TypedDict):
@@ -238,11 +238,11 @@ class NodesAnswer(TypedDict):
 
 
 class Quota(TypedDict):
-    """What one user, or one group, may have and has."""
+    """Limits and usage of one user or group."""
 
     kind: Annotated[str, told("`user` or `group`")]
     name: Annotated[str, told("the user's or the group's; `*`: any user who has no table")]
-    table: Annotated[str, told("the table of the configuration file that says the limits")]
+    table: Annotated[str, told("the table of the configuration file with the limits")]
     members: Annotated[list[str], told("of a group; empty: a user")]
     processors: Annotated[int, told("held by jobs that run or restart, reserved ones included")]
     processors_next: Annotated[int, told("needed by jobs in the queue, which may start any time")]
@@ -251,7 +251,7 @@ class Quota(TypedDict):
     jobs_next: Annotated[int, told("jobs in the queue, which may start any time")]
     jobs_max: Annotated[int | None, told("the limit for both together; null: none")]
     waiting: Annotated[int, told("jobs in state `waiting`, for a quota or for other jobs")]
-    queued: Annotated[int, told("jobs in the system: all that have not ended")]
+    queued: Annotated[int, told("jobs in the system, without ended ones")]
     queued_max: Annotated[int | None, told("the limit for that; null: none")]
     hours: Annotated[float | None, told("processor-hours used in the window; null: not limited")]
     hours_max: Annotated[float | None, told("the limit for that; null: none")]

@@ -26,7 +26,7 @@ AS_IT_IS = "as it is"  # the policy of the server whose journal it is
 @click.command("forecast", cls=OneLineCommand)
 @click.argument("source", type=click.Path(path_type=Path))
 @click.option("--policy", "policies", metavar="NAME", multiple=True,
-              help="Forecast under this policy, too; of a log the first one is in charge before"
+              help="Also forecast under this policy; of a log the first one is in charge before"
               " --at (default: easy).")  # fmt: skip
 @click.option("--at", "at_s", type=float, metavar="SECONDS",
               help="The moment of a log, since its first submission.")  # fmt: skip
@@ -43,7 +43,7 @@ def command(
     """When will the waiting jobs of SOURCE start?
 
     SOURCE is the journal of a server (journal.sqlite in its folder), which may be running, or a log
-    (.swf, .swf.gz). Run times are drawn from what each user's jobs took of their estimates. An
+    (.swf, .swf.gz). Run times are drawn from the used shares of each user's estimates. An
     interval holds 80 % of the draws; times are seconds from the moment of the forecast.
     """
     try:

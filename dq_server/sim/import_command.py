@@ -45,12 +45,12 @@ LABELS = {"Queue": 3, "Partition": 4}  # label of the header -> place in Record.
     "--count",
     "unit",
     type=click.Choice(["processors", "nodes"]),
-    help="What the size of a job counts.  [default: processors, or nodes if there is no column]",
+    help="Unit of a job's size.  [default: processors, or nodes if there is no column]",
 )
 @click.option(
     "--nodes",
     type=click.IntRange(1, MOST_NODES),
-    help="Size of the machine, in what --count counts.  [default: the most in use at a time]",
+    help="Size of the machine, in the unit of --count.  [default: the most in use at a time]",
 )
 @click.option(
     "--partition",

@@ -169,7 +169,7 @@ class Cartesian:
     def margin(self, axis: int, side: int) -> Any:
         """View of the ghosts beyond the border of dimension `axis` (`side` -1: low, 1: high).
 
-        They are for the program's boundary values: a view without items on ranks that are not at
+        For the program's boundary values. Has no items on ranks that are not at
         this border, and for axes that are periodic or not distributed.
         """
         if side not in (-1, 1):
@@ -215,7 +215,7 @@ class Cartesian:
     def gather(self, root: int = 0) -> NDArray[Any] | None:
         """The whole array, without ghosts, on rank `root`; None on the others. Collective.
 
-        For output and checks: it must fit into that rank's memory, twice.
+        For output and checks. That rank needs memory for twice the array.
         """
         session = self._session
         if session.arriving and root != session.rank:
@@ -254,7 +254,7 @@ class Cartesian:
 
     @property
     def owned(self) -> NDArray[Any]:
-        """What a resize moves and a copy holds: the interior, and margins at borders."""
+        """Items that a resize moves and a copy holds: the interior, and margins at borders."""
         grid = self._session.job.grid
         return self._device.to_host(self.local[self.desc.owned(grid, self._session.rank)])
 

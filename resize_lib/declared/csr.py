@@ -31,7 +31,7 @@ RowLayout: TypeAlias = Callable[[Sequence[Place]], RowBlocks]
 
 
 class Rows(NamedTuple):
-    """Rows of a sparse matrix: what scipy.sparse.csr_matrix has under these names."""
+    """Rows of a sparse matrix, with the attributes of scipy.sparse.csr_matrix."""
 
     data: NDArray[Any]
     indices: NDArray[Any]

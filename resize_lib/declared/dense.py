@@ -89,7 +89,7 @@ class Matrix:
 
     @property
     def owned(self) -> NDArray[Any]:
-        """What a resize moves and a copy holds."""
+        """Items that a resize moves and a copy holds."""
         return self.local
 
     def restore(self, part: NDArray[Any]) -> None:
@@ -155,7 +155,7 @@ class Array:
     def gather(self, root: int = 0) -> NDArray[Any] | None:
         """The whole array on rank `root`, in host memory; None on the others. Collective.
 
-        For output and checks: it must fit into that rank's memory, twice.
+        For output and checks. That rank needs memory for twice the array.
         """
         session = self._session
         if session.arriving and root != session.rank:
@@ -166,7 +166,7 @@ class Array:
     def allgather(self) -> NDArray[Any]:
         """The whole array on every rank, in host memory, for reading: a new one. Collective.
 
-        What a matrix by rows is multiplied with. It must fit into the memory of each rank.
+        For products with a matrix by rows. Each rank needs memory for the whole array.
         """
         found: NDArray[Any] = CALLS.result_of(f"allgather of {self.name!r}", self._joined)
         return found
@@ -216,7 +216,7 @@ class Array:
 
     @property
     def owned(self) -> NDArray[Any]:
-        """What a resize moves and a copy holds."""
+        """Items that a resize moves and a copy holds."""
         return self._device.to_host(self.local)
 
     def restore(self, part: NDArray[Any]) -> None:

@@ -30,12 +30,12 @@ class Items(Packed):
     Local    `local`: a 1-D array of this rank's items, of any length, also 0. After `migrate` and
              after a resize it is another array: fetch it again
     dtype    any without Python objects, a structured one as a rule
-    Errors   CustomDataError of `migrate`, on every rank, if `owner` raises or names no rank:
-             nothing has moved; in a resize that aborts it. DescriptorError for a `local` that does
-             not fit
+    Errors   CustomDataError of `migrate`, on every rank, if `owner` raises or returns
+             an invalid rank; no item has moved, and a resize is aborted. DescriptorError for a
+             `local` that does not fit
 
     `owner(items, size)` gives the rank of each item in a job of `size` ranks. `migrate` sends every
-    item there; a resize does it, too. Items arrive by the rank they come from, in their order
+    item there, and so does a resize. Items arrive by the rank they come from, in their order
     there; with `key`, the name of a field, they are sorted by it instead, and the order then does
     not depend on the sizes that the job has had.
     """
@@ -66,10 +66,10 @@ class Items(Packed):
         return True  # the object is there, also where it has no items
 
     def initialise(self, init: Any) -> None:
-        """Take what is this rank's of all items, the same array on every rank.
+        """Take this rank's share of all items, the same array on every rank.
 
-        Or what a function of the rank and the size returns: it may belong elsewhere, until
-        `migrate`.
+        A function of the rank and the size may return any items; `migrate` moves them to their
+        ranks.
         """
         session = self._session
         if init is None:

@@ -33,17 +33,17 @@ class State(NamedTuple):
 class LocalState(Packed):
     """A value of this process alone: a random generator, a counter, a cache (`rs.local_state`).
 
-    Global   nothing: every process has its own
+    Global   none; every process has its own
     Local    `value`; on rank 0 also `gathered`
     dtype    any Python value; with "gather" or a function it must be such as pickle takes
-    Errors   DescriptorError for a rule that is none; what `leave` or `join` raises, or cannot be
-             pickled, aborts the resize
+    Errors   DescriptorError for an unknown rule; an exception in `leave` or `join`, or a value
+             that cannot be pickled, aborts the resize
 
-    It stays with its process as long as that is in the job, whatever its rank becomes. When ranks
-    leave, `leave` says what becomes of theirs: "drop"; "gather": they are put to `gathered` of
-    rank 0, in rank order, as the values were; or a function of rank 0's value and the list of
-    theirs, which returns rank 0's new value. It must return a new value and leave the old one as it
-    is: the resize may still be aborted. What is sent is pickled.
+    The value stays with its process as long as that is in the job, under any rank. `leave` decides
+    about the values of retiring ranks: "drop"; "gather", which appends them to `gathered` of rank
+    0, in rank order; or a function of rank 0's value and the list of theirs, which returns rank 0's
+    new value. The function must not change the old value, because the resize may still be aborted.
+    Values are sent as pickles.
 
     A rank that joins has the value that its own declaration gives it, or `join(rank, size)`.
     """
@@ -81,7 +81,7 @@ class LocalState(Packed):
         return super().moving(move)
 
     def cutting(self, move: Move) -> Custom:
-        """What leavers have goes to new rank 0; everything else stays where it is."""
+        """Cut values of retiring ranks for the new rank 0; all others stay in place."""
         stays = frozenset(old for old, r in enumerate(move.old_ranks) if r in move.new_ranks)
         joins = frozenset(new for new, r in enumerate(move.new_ranks) if r not in move.old_ranks)
         return Custom(

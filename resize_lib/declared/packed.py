@@ -25,8 +25,8 @@ class Value(Generic[T]):
 
     Global   `value`; a rank that joins gets rank 0's
     Local    the same; a program sets it on all ranks alike
-    dtype    any Python value that pickle takes, arrays and random generators too
-    Errors   a resize is aborted, and says so, if it is not the same on all ranks or cannot be
+    dtype    any Python value that pickle takes, including arrays and random generators
+    Errors   a resize is aborted with the reason if it is not the same on all ranks or cannot be
              pickled
     """
 
@@ -39,7 +39,7 @@ class Value(Generic[T]):
         """DescriptorError if `restore` could not take that."""
 
     def restore(self, value: T) -> None:
-        """Where a rank joins, or goes on from a copy: what the job has."""
+        """Set the job's value in a rank that joins or continues from a copy."""
         self.value = value
 
     def __repr__(self) -> str:

@@ -20,7 +20,7 @@ Indices: TypeAlias = NDArray[np.int64]
 
 
 class DescriptorError(ValueError):
-    """A grid or a descriptor that cannot describe anything: says which value and why."""
+    """Raised for an invalid grid or descriptor; the text names the value and the reason."""
 
 
 def whole_number(name: str, value: object, minimum: int) -> int:
@@ -62,7 +62,7 @@ class ProcessGrid:
     """A configuration: ``rows`` x ``cols`` processes (BLACS NPROW x NPCOL), row-major ranks.
 
     Raises:
-        DescriptorError: a side is not a positive whole number.
+        DescriptorError: for a side that is not a positive whole number.
     """
 
     rows: int

@@ -34,8 +34,8 @@ DIMENSIONS_MAX = 16  # a copy has two dimensions of numpy's 32 for each
 def balanced_dims(size: int, count: int) -> tuple[int, ...]:
     """``size`` ranks as a grid of ``count`` dimensions, as balanced as possible, never rising.
 
-    The largest dimension is as small as it can be, then the second, and so on: what
-    ``MPI.Compute_dims`` is meant to give. The same on every rank and with every MPI.
+    The largest dimension is as small as it can be, then the second, and so on, as
+    ``MPI.Compute_dims`` should give. The same on every rank and with every MPI.
     """
     found = _factors(size, count, size)
     assert found is not None, "one dimension may take all"
@@ -153,7 +153,7 @@ class CartesianBlocks:
         return tuple(by_axis.get(axis, 0) for axis in range(len(self.shape)))
 
     def local_shape(self, grid: ProcessGrid, rank: int) -> tuple[int, ...]:
-        """Shape of what grid rank ``rank`` owns."""
+        """Shape of the local part of grid rank ``rank``."""
         held = zip(self.axes(grid), self.place(grid, rank), strict=True)
         return tuple(axis.count(coord) for axis, coord in held)
 
@@ -168,14 +168,14 @@ class CartesianBlocks:
         return tuple(len(r) + 2 * width for r, width in zip(inner, self.widths(), strict=True))
 
     def interior(self, grid: ProcessGrid, rank: int) -> tuple[slice, ...]:
-        """Where the interior is in what is stored."""
+        """Slices of the interior within the local part."""
         inner = self.ranges(grid, rank)
         return tuple(
             slice(width, width + len(r)) for r, width in zip(inner, self.widths(), strict=True)
         )
 
     def owned(self, grid: ProcessGrid, rank: int) -> tuple[slice, ...]:
-        """Where what this rank owns is in what is stored."""
+        """Slices of this rank's own items within the local part."""
         return tuple(
             slice(owned.start - stored.start, owned.stop - stored.start)
             for stored, owned in self._spans(grid, rank)

@@ -102,9 +102,9 @@ class Cyclic1D(_OneDimensional):
 class Weighted1D(_OneDimensional):
     """``n`` items in one block per rank, as large as the rank's share of the weights.
 
-    ``weights``: one number of at least 0 per rank of the grid, not all 0 (a rank's speed, say).
-    Bounds are rounded from exact fractions: every rank computes the same ones. ``trailing``: shape
-    of one item (dimensions that stay whole).
+    ``weights``: one number of at least 0 per rank of the grid, not all 0, such
+    as speeds. Bounds are rounded from exact fractions, alike on every rank. ``trailing``: shape of
+    one item (dimensions that stay whole).
     """
 
     n: int

@@ -22,7 +22,7 @@ class BlockCyclic:
     """A global ``m`` x ``n`` array in ``mb`` x ``nb`` blocks, dealt out to any process grid.
 
     ``rsrc``, ``csrc``: grid row and column of the first block, taken modulo the grid (after a
-    shrink the named row may not exist any more). Local parts are 2-D; a rank without blocks has a
+    shrink the named row may no longer exist). Local parts are 2-D; a rank without blocks has a
     part with an extent of 0.
 
     Raises:

@@ -23,7 +23,7 @@ class Custom:
     ``pack(value, old_grid, old_rank, new_grid)`` runs on every old rank and returns one piece of
     bytes per rank of the new grid (empty ones are not sent). ``unpack(pieces, old_grid, new_rank,
     new_grid)`` runs on every new rank, gets one piece per rank of the old grid and returns the new
-    local value. ``label`` tells two of them apart when ranks compare what they declared.
+    local value. ``label`` distinguishes two of them when ranks compare their declarations.
     """
 
     pack: Pack = field(compare=False, repr=False)

@@ -35,6 +35,10 @@ PERSON = "".join(
         "readers",
         "those",
         "anyone",
+        "anybody",
+        "Anybody",
+        "People",
+        "administrators",
         "someone",
     )
 )
@@ -57,8 +61,8 @@ RULES = {
         rf"\b[Nn]o(?:thing|ne) (?:of \w+ )?(?:{VERB}|\w+[^s]s)\b|\b[Nn]obody\b"
     ),
     "colon for a conjunction": (
-        r"(?<!}): (?:it|they|there|then|this|so|you|we|otherwise)\b"
-        rf"|(?<!}}): (?:the|a|an|its|each|all|no|every) [\w-]+ {VERB}\b"
+        r"(?<!}): (?:it|they|there|then|so|you|we|otherwise)\b"
+        rf"|(?<!}}): (?:this|the|a|an|its|each|all|no|every) [\w-]+ {VERB}\b"
     ),
 }
 PATTERNS = {rule: re.compile(pattern) for rule, pattern in RULES.items()}

@@ -1,7 +1,7 @@
 """The file of `dq hooks`: TOML, a table [[hook]] for each.
 
 [[hook]]
-name = "mail"                      # told in the log; keeps its place in the story
+name = "mail"                      # name in the log, and of its position in the journal
 on = ["job_end", "node_lost"]      # both if it is left out
 command = ["./tell.sh", "admin"]   # or url = "https://..."
 states = ["failed", "killed"]      # of jobs: done, failed, killed; all if it is left out
@@ -32,11 +32,11 @@ HOOKS_MAX = 32
 class Hook:
     """One hook.
 
-    name       told in the log; keeps its place in the story
-    command    what is run, with the event on standard input; or
+    name       name in the log, and of its position in the journal
+    command    command with the event on standard input; or
     url        that gets the event by POST
     on         which events
-    states     of jobs, if it is told of their ends
+    states     of ended jobs
     users      of jobs; all if it is left out
     timeout_s  for one try
     tries      before it is given up

@@ -43,7 +43,7 @@ declare(
 
 @dataclass(frozen=True, slots=True)
 class DependencyOptions(Options):
-    """failed  what becomes of a job that can never start: "cancel" it, or "hold" it"""
+    """failed  fate of a job that can never start: "cancel" it, or "hold" it"""
 
     table = "dependencies"
     short = {"dependency_failed": "failed"}  # noqa: RUF012 - a ClassVar of the base

@@ -77,7 +77,7 @@ class ProfileOptions(Options):
     """How profiles known in advance are carried out.
 
     fit      how a profile is placed: rigid noX 2X 2X+c infX infX+c
-    grace_s  a job that holds more than its profile says for so long is killed
+    grace_s  time after which a job that holds more than its profile is killed
     """
 
     table = "profiles"

@@ -26,8 +26,8 @@ class SchedulerConfig:
     order              in which order jobs wait: "fcfs", "priority", "fairshare"
     start              which start now: "fcfs", "easy", "reservations" ... (policies/registry.py)
     resize             which size a job gets at a remap point: "reshape", "mebf-spare", "none" ...
-    shrink             who gives way when somebody waits: "resize" leaves that to the resize policy,
-                       `package.module:Class` is one of your own
+    shrink             which job shrinks for a waiting one: "resize" leaves it to the resize
+                       policy, `package.module:Class` is one of your own
     grant              which requests of running jobs are granted: "always", "dfs"
     samples            counted iterations before a time is believed (their median)
     discard            iterations not counted after a start or a resize
@@ -38,7 +38,7 @@ class SchedulerConfig:
     farewells          a job that was resized is done only if its session has said that the work is
                        (WorkDone): MPI may tear such a job down and still end with exit code 0.
                        A server sets it; simulated applications have no sessions
-    launching          who starts the ranks of jobs, from the next start on (model/launching.py). A
+    launching          launcher of the ranks, from the next start on (model/launching.py). A
                        server sets it from [launch]
     keep_ended         ended jobs remembered for queries
     keep_decisions     decisions remembered per job; 0: none

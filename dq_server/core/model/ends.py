@@ -29,8 +29,8 @@ LEAVE_WITHIN_S_MAX = 7 * 86400.0
 class NodeOptions(Options):
     """How nodes come and go.
 
-    leave_within_s  how long an agent that is told to go waits for its nodes to be empty (features/
-                    draining.py); what is left there then ends with it
+    leave_within_s  how long a leaving agent waits for its nodes to be empty (features/
+                    draining.py); jobs that are left then end with it
     end_lead_s      how long before a node's time ends it drains (features/node_ends.py); at most a
                     quarter of its time
     """

@@ -53,7 +53,7 @@ class DfsConfig(Options):
 
     Limits by name; the name "*" stands for all others.
 
-    policy                   what is limited: "none", "single", "target", "single-and-target"
+    policy                   limited delays: "none", "single", "target", "single-and-target"
     interval_s               how long delays are summed; also as HH:MM:SS
     decay                    the share of a sum that the next interval begins with
     reservation_delay_depth  for how many jobs that start later a request's delay is measured

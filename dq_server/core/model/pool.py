@@ -49,17 +49,17 @@ class Shape:
 class PoolOptions(Options):
     """How many nodes are asked for, and when they are given back. The table is [pool].
 
-    min             nodes that are there even if nobody needs them
+    min             nodes that are kept even if no job needs them
     max             nodes at most, those on their way and on their way out included; 0: no pool
     idle_s          how long a node must have been idle before it is given back
     shape           of a node, { processors = 1 }
-    start_s         how long a node takes to join after it was asked for, as long as none has
+    start_s         expected time from request to join; measured once a node has joined
     start_within_s  a granted node that has not joined after this time is given back
     retry_s         how long after a refusal the engine is asked again; doubled each time
     retry_max_s     until it is this long
     lasts_s         how long the engine leaves a node with the pool; None: as long as it is wanted
     depth           waiting jobs, from the head of the queue on, that nodes are asked for
-    grow            ask for nodes on which running jobs can grow, too
+    grow            also request nodes on which running jobs can grow
     gain            relative gain of an iteration's time that such a node must promise
     """
 

@@ -73,7 +73,7 @@ Bounds = list[tuple[Entity, Limits]]
 class QuotaOptions(Options):
     """Limits by name.
 
-    user   of a user; the name "*" stands for each one who has no table: `[quotas.user.NAME]` with
+    user   of a user; the name "*" stands for every user without a table: `[quotas.user.NAME]` with
            `processors`, `jobs`, `queued`, `hours`, `window`
     group  of a group's members together: `[quotas.group.NAME]` with `members` and the same keys
     """

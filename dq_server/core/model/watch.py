@@ -19,8 +19,8 @@ class WatchOptions(Options):
 
     limit_s  how much longer than a turn usually takes a rank may be missing from a remap point or
              from a resize; how long ranks that are to join may take to come to the loop
-    action   then: "warn" tells it (dq why); "abort" gives up the resize whose ranks do not come,
-             and tells the rest; "kill" ends the job
+    action   "warn" reports it (dq why); "abort" gives up the resize whose ranks do not come, and
+             reports the rest; "kill" ends the job
     """
 
     table = "watch"

@@ -35,7 +35,7 @@ class PriorityConfig(Options):
     accounts            of these accounts
     classes             of these classes
     qos                 of these qualities of service
-    shares              what users are entitled to, beside 1 for all others
+    shares              shares of users; 1 for all others
     """
 
     table = "priority"

@@ -59,11 +59,11 @@ class MebfOptions(Options):
 
     theta        a job is resized only if this share of its planned time is left
     gamma        and its run time grows to at most this multiple
-    share        what a job gives away at most when it shrinks, of its processors
-    spare_ratio  Spare: an expansion must exceed this share of the job's processors
+    share        largest share of its processors that a job gives away in a shrink
+    spare_ratio  for Spare, an expansion must exceed this share of the job's processors
     rho          scalability that a job is believed to have before it is measured (0: linear)
     partial      jobs shrink also if all together do not make room for the job that waits
-    also         what else to do with idle processors that nobody in the queue can use:
+    also         further use of idle processors that no queued job can use:
                  "", "expand" (expand+) or "shrink" (shrink+)
     """
 

@@ -40,15 +40,15 @@ class SharingOptions(Options):
 
     start       size that a job starts on: "min", "preferred" (or what is idle, if that is less), or
                 "average" of its smallest and largest size (or what is idle)
-    balance     who expands first, and who gives first (the other way round):
+    balance     which job expands first; jobs give processors in the reverse order:
                 "min": the one with the fewest processors above its smallest size;
-                "preferred": the one that lacks most of its preferred size; nobody passes it before
-                all have it, and nobody gives below it if that suffices;
+                "preferred": the one that lacks most of its preferred size; no job passes it before
+                all have it, and no job gives below it if that suffices;
                 "average": the one with the smallest share of its range, size by size;
                 "remaining": the one that ends first; only if it ends earlier for it
-    hand_on     who starts on processors that were freed: "agreement": the job for which they were
+    hand_on     the job that starts on freed processors: "agreement": the job for which they were
                 freed, in queue order; "steal": whichever of those jobs fits first; "pool": any job
-    beyond      when jobs expand beyond their preferred size: "always", while nobody "waits",
+    beyond      when jobs expand beyond their preferred size: "always", while no job "waits",
                 "never"
     patience_s  how long the first waiting job may be passed by jobs behind it that are served; from
                 then on they are only backfilled (EASY), which does not delay it. +inf, as in the
