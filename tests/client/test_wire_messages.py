@@ -60,7 +60,7 @@ BYTES = {
     "DynamicRequest": ("6f4bbd4bc83e0562", "1d1c84351b309043"),
     "DynamicRelease": ("f79aaafc5de9dede", "7798d27b3645665b"),
     "AgentHello": ("a1cc96e77f86e8ab", "ee6396baa9c75689"),
-    "Heartbeat": ("fe8fb77d99598c2a", "8ce53ab44445c88f"),
+    "Heartbeat": ("032b4217062c1090", "87dda30a3037cdf9"),
     "AppStarted": ("b5575d6678877d89", "b5575d6678877d89"),
     "AppEnded": ("36a4e9ec7dae6f52", "9bea9251aae3929e"),
     "WorldEnded": ("48c8e0b19d5fc5c5", "48c8e0b19d5fc5c5"),
