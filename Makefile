@@ -6,7 +6,7 @@ PYTHON ?= python3
 export PYTHONDONTWRITEBYTECODE :=
 BYTECODE = $(VENV)/bin/python -m compileall -q -x c/examples dq_client dq_server resize_lib
 
-.PHONY: demo docs release test test-slurm test-mpi test-codes test-recipes lint check quick words mutants fix venv clean
+.PHONY: demo docs release test test-slurm test-gridengine test-mpi test-codes test-recipes lint check quick words mutants fix venv clean
 
 venv: $(VENV)/.installed
 
@@ -31,10 +31,10 @@ PYTHONS ?= $(PYTHON)
 release: venv
 	$(VENV)/bin/python -m harness.release $(PYTHONS)
 
-# every test but those of test-slurm; property tests draw as many examples as in CI. A test with a cluster
+# every test but those of test-slurm and test-gridengine; property tests draw as many examples as in CI. A test with a cluster
 # waits for most of its time, so there are three workers for each of two processors, and pure tests compute
 # meanwhile (harness/spread.py). Tests that cannot be beside another (alone) come at the end
-CHOSEN = not slow and not slurm
+CHOSEN = not slow and not slurm and not gridengine
 WORKERS ?= 6
 PYTEST = HYPOTHESIS_PROFILE=full $(VENV)/bin/pytest
 test: venv
@@ -47,6 +47,13 @@ test-slurm: venv
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
 	        apt-get install -y -qq --no-install-recommends slurmctld slurmd slurm-client > /dev/null; fi
 	$(VENV)/bin/pytest -m "slurm and not slow" tests/slurm
+
+# the tests with a real Grid Engine on this machine; installs Debian's where it may
+test-gridengine: venv
+	if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null && ! command -v sge_qmaster > /dev/null; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+	        gridengine-master gridengine-exec gridengine-client > /dev/null; fi
+	$(VENV)/bin/pytest -m "gridengine and not slow" tests/gridengine
 
 # jobs under MPIs that take no ranks in (docs/mpi.md), each in an environment of its own: packages
 # from the index, or debian-mpich, for which mpi4py is built (minutes) against Debian's libmpich-dev

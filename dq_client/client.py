@@ -81,13 +81,13 @@ def cluster(
     folder of its own, which is removed in the end.
 
     Raises:
-        UsageError: for an invalid file; for hosts or Slurm, which `dq up` starts (then `connect`).
+        UsageError: for an invalid file; for hosts or a batch system, which `dq up` starts (then `connect`).
     """
     from dq_client.cli.cluster_commands import cluster_of
     from dq_client.deploy.mechanism import require_fit
 
     wanted = cluster_of(None if file is None else os.fspath(file), local)
-    if wanted.engine in ("hosts", "slurm"):
+    if wanted.engine == "hosts" or wanted.batch is not None:
         raise UsageError(f"{wanted.name}: start it with dq up --cluster, then use dq.connect()")
     require_fit(wanted)
     options = [] if config is None else ["--config", str(Path(config).absolute())]

@@ -22,8 +22,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import msgspec
 
 from dq_client.base.network import Network
+from dq_client.deploy.batch_settings import GridEngineTable, SlurmTable
 from dq_client.deploy.cluster import ClusterFile, Link, NodeGroup
-from dq_client.deploy.slurm_settings import SlurmTable
 from dq_client.show import views
 from dq_client.show.hooks.config import Hook
 from dq_server.core.model.config import SchedulerConfig
@@ -35,7 +35,7 @@ from harness.commands import ROOT
 HERE = "python -m harness.reference"
 NOT_IN_FILES = ("confirm_vacated", "farewells", "launching", "options")  # set by who uses the core
 CLUSTER = {"": ClusterFile, "[[nodes]]": NodeGroup, "[link]": Link, "[network]": Network,
-           "[slurm]": SlurmTable}  # fmt: skip
+           "[slurm]": SlurmTable, "[grid_engine]": GridEngineTable}  # fmt: skip
 ANSWERS = {"dq submit --json": views.SubmitAnswer, "dq jobs --json": views.JobsAnswer,
            "dq job ID --json": views.JobInfo, "dq nodes --json": views.NodesAnswer,
            "dq why ID --json": views.WhyAnswer, "dq quotas --json": views.QuotasAnswer,
@@ -166,7 +166,7 @@ def configuration() -> str:
         ),
         "## The cluster file",
         "`dq up --cluster FILE` ([cluster.md](cluster.md), [emulation.md](emulation.md),"
-        " [slurm.md](slurm.md)).",
+        " [slurm.md](slurm.md), [gridengine.md](gridengine.md)).",
     ]
     for table, struct in CLUSTER.items():
         parts += [f"### {table or 'Top level'}", *keys(struct)]

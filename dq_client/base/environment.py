@@ -27,6 +27,7 @@ FOR_USERS = frozenset(  # but these
 OF_LAUNCHERS = (
     *("PMI2_", "PRTE_", "MPI_LOCAL", "MPIR_CVAR_CH3_PORT", "MPICH_PORT", "MPICH_INTERFACE"),
     *("SLURM_", "SLURMD_", "SRUN_", "PBS_", "FLUX_", "ALPS_", "PALS_", "I_MPI_HYDRA_", "OMPI_"),
+    *("SGE_TASK_", "SGE_O_", "PE_HOSTFILE"),
 )
 TUNING = "OMPI_MCA_"  # what users set for Open MPI themselves, unlike the rest of OMPI_...
 OF_OPEN_MPI = ("OMPI_MCA_ess", "OMPI_MCA_orte", "OMPI_MCA_pmix", "OMPI_MCA_shmem_RUNTIME")

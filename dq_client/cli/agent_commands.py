@@ -114,7 +114,7 @@ def agent_start(**o: Any) -> None:
     " from standard input.",
 )  # fmt: skip
 @click.option("--lasts", help="Lifetime of the node: 90m, 12h. Jobs leave before its end.")
-# From a batch script of ours: the pool's ticket under which Slurm was asked for this node.
+# From a batch script of ours: the pool's ticket under which this node was requested.
 @click.option("--holder", type=int, hidden=True, default=0)
 # There, too: what the signals of the batch system mean, of which it sends one before each end.
 @click.option("--notice", "notices", multiple=True, hidden=True, metavar="SIGNAL=TIME")
@@ -127,10 +127,10 @@ def agent_run(source: str | None, notices: tuple[str, ...], **o: Any) -> None:
 
     home = Home.default()
     if o["holder"]:
-        from dq_client.deploy.slurm import holder as slurm
+        from dq_client.deploy.batch import holder
 
-        home = slurm.own_home(home)
-        o["node"] = slurm.free_name(home)
+        home = holder.own_home(home)
+        o["node"] = holder.free_name(home, o["node"] or os.uname().nodename)
     info = _node(o)
     given = None if source is None else credentials.read(source)
     within_s = _leave_within_s(o["leave_within"])

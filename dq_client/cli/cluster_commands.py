@@ -18,8 +18,8 @@ from dq_client.base.values import require_above_zero
 from dq_client.cli import standby_commands, upkeep_commands
 from dq_client.cli.requests import json_option
 from dq_client.cli.requests import server as connected
+from dq_client.deploy import batch_settings, sidecars
 from dq_client.deploy import local as bringup
-from dq_client.deploy import sidecars, slurm_settings
 from dq_client.deploy.cluster import Cluster, local_cluster, read_cluster, usable_cores
 from dq_client.deploy.mechanism import choose, require_fit
 from dq_client.deploy.ssh.filesystem import network_kind
@@ -125,16 +125,18 @@ def up(
     home = Home.default()
     cluster = cluster_of(file, local)
     options = server_options(others)
-    if cluster.engine == SLURM and cluster.slurm is None:
+    if cluster.engine == SLURM and cluster.batch is None:
         home = _allocated_home(home)
     warn_of_network_disk(home)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing is left behind
-    slurm_settings.refuse_other(home, on_slurm=cluster.slurm is not None)
-    was_there = slurm_settings.has_server(home)
+    batch_settings.refuse_other(home, cluster.batch)
+    was_there = batch_settings.has_server(home)
     if cluster.engine == "hosts":
         _up_hosts(home, cluster, options, address, need_all=need_all, as_json=as_json)
-    elif cluster.engine == SLURM:
-        _up_slurm(home, cluster, options, address, as_json=as_json)
+    elif cluster.engine == SLURM and cluster.batch is None:
+        _up_allocation(home, options, address, as_json=as_json)
+    elif cluster.batch is not None:
+        _up_pool(home, cluster, options, address, as_json=as_json)
     else:
         options = [*options, *_at(address)]
         any_cluster = file is None and local is None
@@ -224,30 +226,42 @@ def _allocated_home(base: Home) -> Home:
     return allocation.home_here(base)
 
 
-def _up_slurm(
-    home: Home, cluster: Cluster, options: list[str], address: str | None, *, as_json: bool
-) -> None:
+def _up_allocation(home: Home, options: list[str], address: str | None, *, as_json: bool) -> None:
     from dq_client.deploy.slurm import allocation
-    from dq_client.deploy.slurm import bringup as holders
 
-    if cluster.slurm is None:
-        nodes = allocation.nodes_here()
-        processors, words = sum(nodes.values()), f"{len(nodes)} nodes of this allocation"
-        note(f"starting on {words}")
-        info = allocation.bring_up(home, options, address)
-    else:
-        nodes, processors = {}, 0
-        most = cluster.pool["max"]
-        words = f"{cluster.pool.get('min', 0)} to {most} nodes, which Slurm is asked for"
-        info = holders.bring_up(home, cluster, options, address)
+    nodes = allocation.nodes_here()
+    words = f"{len(nodes)} nodes of this allocation"
+    note(f"starting on {words}")
+    info = allocation.bring_up(home, options, address)
     if as_json:
         print_json(
             server={"pid": info["pid"], "address": info["address"]},
             nodes=len(nodes),
-            processors=processors,
-            pool=cluster.pool or None,
+            processors=sum(nodes.values()),
+            pool=None,
         )
     note(f"the cluster is up: {words} (server {info['pid']} at {info['address']})")
+
+
+def _up_pool(
+    home: Home, cluster: Cluster, options: list[str], address: str | None, *, as_json: bool
+) -> None:
+    from dq_client.deploy.batch import bringup as holders
+    from dq_client.deploy.systems import system_of
+
+    assert cluster.batch is not None
+    system = system_of(cluster.batch)
+    info = holders.bring_up(home, cluster, system, options, address)
+    if as_json:
+        print_json(
+            server={"pid": info["pid"], "address": info["address"]},
+            nodes=0,
+            processors=0,
+            pool=cluster.pool,
+        )
+    some = f"{cluster.pool.get('min', 0)} to {cluster.pool['max']} nodes"
+    where = f"server {info['pid']} at {info['address']}"
+    note(f"the cluster is up: {some}, which {system.name} is asked for ({where})")
 
 
 def _until_interrupted(home: Home) -> None:
@@ -282,11 +296,13 @@ def _bring_down(home: Home, *, force: bool) -> None:
 
 
 def _bring_cluster_down(home: Home, *, force: bool) -> None:
-    noted = slurm_settings.noted(home)
+    noted = batch_settings.noted(home)
     if noted is not None:
-        from dq_client.deploy.slurm import bringup as holders
+        from dq_client.deploy.batch import bringup as holders
+        from dq_client.deploy.systems import system_of
 
-        holders.bring_down(home, noted, force=force, say=note)
+        system = system_of(noted.table, noted.kill_wait_s)
+        holders.bring_down(home, noted, system, force=force, say=note)
         return
     from dq_client.deploy.ssh import bringup as hosts
 
@@ -319,7 +335,7 @@ def server_start(
     warn_of_network_disk(home)
     options = server_options(others)
     # The server of machines that are there already.
-    if hosts.noted_hosts(home) or slurm_settings.noted(home) is not None:
+    if hosts.noted_hosts(home) or batch_settings.noted(home) is not None:
         options = hosts.with_patience(options)
     info = bringup.start_server(home, [*options, *_at(address)])
     if as_json:

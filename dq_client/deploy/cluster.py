@@ -1,7 +1,7 @@
 """Cluster files: which nodes a cluster has, and which agents stand for them.
 
     name = "opteron36"
-    engine = "emulated"            # local | emulated | hosts | slurm
+    engine = "emulated"            # local | emulated | hosts | slurm | grid_engine
 
     [[nodes]]
     names = "n[01-36]"             # a name, a range, or a list of either
@@ -20,7 +20,8 @@
     [network]                      # hosts: dq_client/base/network.py
     interface = "eth0"
 
-A cluster with engine = "slurm" has no [[nodes]] but a [pool] and a [slurm] (docs/slurm.md).
+A cluster with engine = "slurm" has no [[nodes]] but a [pool] and a [slurm] (docs/slurm.md);
+the same holds for "grid_engine" (docs/gridengine.md).
 Hosts are machines that are reached by ssh under the names given; docs/cluster.md has what else
 their [[nodes]] may say. A local cluster is one machine whose processors each count as a node; it
 needs no file (`dq up --local N`), or one with `engine = "local"` and `processors = N`.
@@ -48,9 +49,10 @@ from dq_client.base.messages import (
 )
 from dq_client.base.network import Network
 from dq_client.base.text_files import tables_as, toml_of
-from dq_client.deploy.slurm_settings import SlurmTable
+from dq_client.deploy.batch_settings import BatchTable, GridEngineTable, SlurmTable
 
-ENGINES = ("local", "emulated", "hosts", "slurm")
+BATCH: dict[str, type[BatchTable]] = {t.table: t for t in (SlurmTable, GridEngineTable)}
+ENGINES = ("local", "emulated", "hosts", *BATCH)
 INF = float("inf")
 NODES_MAX = 10_000
 _RANGE = re.compile(r"^(?P<head>[A-Za-z0-9_.-]*)\[(?P<low>\d+)-(?P<high>\d+)\](?P<tail>[\w.-]*)$")
@@ -99,14 +101,16 @@ class NodeGroup(msgspec.Struct, forbid_unknown_fields=True):
 class ClusterFile(msgspec.Struct, forbid_unknown_fields=True):
     """What the TOML file may hold.
 
-    name        what messages call it
-    engine      "local", "emulated", "hosts" (docs/cluster.md) or "slurm" (docs/slurm.md)
-    processors  local: how many; if not given, all cores
-    nodes       emulated and hosts: [[nodes]]
-    link        emulated: [link]
-    network     hosts and slurm: [network]
-    pool        slurm: [pool], which the server reads
-    slurm       slurm: [slurm]
+    name         what messages call it
+    engine       "local", "emulated", "hosts" (docs/cluster.md), "slurm" (docs/slurm.md) or
+                 "grid_engine" (docs/gridengine.md)
+    processors   local: how many; if not given, all cores
+    nodes        emulated and hosts: [[nodes]]
+    link         emulated: [link]
+    network      hosts, slurm and grid_engine: [network]
+    pool         slurm and grid_engine: [pool], which the server reads
+    slurm        slurm: [slurm]
+    grid_engine  grid_engine: [grid_engine]
     """
 
     name: str = "cluster"
@@ -117,6 +121,7 @@ class ClusterFile(msgspec.Struct, forbid_unknown_fields=True):
     network: Network | None = None
     pool: dict[str, Any] | None = None
     slurm: SlurmTable | None = None
+    grid_engine: GridEngineTable | None = None
 
 
 class Host(msgspec.Struct, frozen=True):
@@ -143,7 +148,7 @@ class Cluster:
     hosts: tuple[Host, ...] = ()
     network: Network = field(default_factory=Network)
     pool: dict[str, Any] = field(default_factory=dict)
-    slurm: SlurmTable | None = None  # the nodes are asked of Slurm
+    batch: BatchTable | None = None  # of the system that is asked for the nodes
     where: str = ""  # the file, for messages
 
     @property
@@ -190,10 +195,14 @@ def _cluster(file: ClusterFile) -> Cluster:
         raise UsageError(f"unknown engine {file.engine!r}; {known_words(file.engine, ENGINES)}")
     if file.link is not None:
         _check_link(file.link, file.engine)
-    if file.engine == "slurm":
-        return _of_slurm(file)
-    if file.pool is not None or file.slurm is not None:
-        raise UsageError('[pool] and [slurm] need engine = "slurm"')
+    for name in BATCH:
+        if name != file.engine and getattr(file, name) is not None:
+            raise UsageError(f'[{name}] needs engine = "{name}"')
+    if file.engine in BATCH:
+        return _of_batch_system(file)
+    if file.pool is not None:
+        known = " or ".join(f'"{name}"' for name in BATCH)
+        raise UsageError(f"[pool] needs engine = {known}")
     if file.engine == "local":
         if file.nodes:
             raise UsageError("a local cluster has `processors`, not [[nodes]]")
@@ -218,15 +227,17 @@ def _cluster(file: ClusterFile) -> Cluster:
     return Cluster(file.name, file.engine, nodes, file.link)
 
 
-def _of_slurm(file: ClusterFile) -> Cluster:
+def _of_batch_system(file: ClusterFile) -> Cluster:
     if file.nodes or file.processors is not None:
-        raise UsageError("the nodes of a cluster of Slurm are those of its [pool]: give no others")
+        raise UsageError(f"the nodes of a {file.engine} cluster are its [pool]: give no others")
     if not file.pool or not file.pool.get("max"):
-        raise UsageError("a cluster of Slurm needs [pool] max: how many nodes it may have at most")
-    table, found = file.slurm or SlurmTable(), file.network or Network()
+        raise UsageError(
+            f"a {file.engine} cluster needs [pool] max: how many nodes it may have at most"
+        )
+    table, found = getattr(file, file.engine) or BATCH[file.engine](), file.network or Network()
     table.check()
     found.port_range()  # UsageError
-    return Cluster(file.name, file.engine, network=found, pool=file.pool, slurm=table)
+    return Cluster(file.name, file.engine, network=found, pool=file.pool, batch=table)
 
 
 def _check_link(link: Link, engine: str) -> None:

@@ -24,7 +24,7 @@ from dq_client.base.errors import DQError, UsageError
 from dq_client.base.home import Home, created_s, machine, write_private
 from dq_client.base.process import rename
 from dq_client.base.text_files import object_of
-from dq_client.deploy import slurm_settings
+from dq_client.deploy import batch_settings
 from dq_client.node import local_agents
 from dq_server.core.model.ends import NodeOptions
 from dq_server.core.model.errors import SchedulerError
@@ -96,9 +96,9 @@ def serve(home: Home, options: argparse.Namespace) -> int:
     identity.require_journal(home)
     keys.ensure(home.keys)
     file, required = options.config or home.root / "config.toml", options.config is not None
-    noted = slurm_settings.noted(home)
-    slurm = None if noted is None or noted.allocated else noted
-    pool = None if slurm is None else EngineSettings(slurm.pool, slurm.where)
+    noted = batch_settings.noted(home)
+    holders = None if noted is None or noted.allocated else noted
+    pool = None if holders is None else EngineSettings(holders.pool, holders.where)
     config = read_config(file, required, options.launcher, pool)
     home.log.mkdir(mode=0o700, exist_ok=True)
     logging.basicConfig(
@@ -109,7 +109,7 @@ def serve(home: Home, options: argparse.Namespace) -> int:
     if not config.launching.by_agents:
         logging.getLogger("dq.server").warning("%s", OPEN_PORT)
         print(f"dq: {OPEN_PORT}", file=sys.stderr)  # noqa: T201
-    engine = None if slurm is None else _slurm(home, slurm)
+    engine = None if holders is None else _batch_system(home, holders)
     try:
         front = Front(
             home,
@@ -140,8 +140,8 @@ def serve(home: Home, options: argparse.Namespace) -> int:
         "leave_within_s": config.of(NodeOptions).leave_within_s,
         "network": _network_of(home, options.network),
     }
-    if slurm is not None and engine is not None:
-        _hand_over(home, slurm, info)  # before a node can start that needs it
+    if holders is not None and engine is not None:
+        _hand_over(home, holders, info)  # before a node can start that needs it
         engine.start()
     write_private(home.server_file, json.dumps(info))
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -190,22 +190,24 @@ def _begin_again(address: str, least_epoch: int) -> None:
     os.execv(sys.executable, [sys.executable, "-m", "dq_server.live", *words])  # noqa: S606
 
 
-def _slurm(home: Home, slurm: slurm_settings.SlurmRecord) -> EngineLink:
-    """Slurm as the engine of the pool; most servers have none, and start sooner without it."""
+def _batch_system(home: Home, noted: batch_settings.BatchRecord) -> EngineLink:
+    """The engine of the pool; most servers have none, and start sooner without it."""
+    from dq_client.deploy.systems import system_of
+    from dq_server.live.engines.batch import BatchEngine
     from dq_server.live.engines.driver import Thread
-    from dq_server.live.engines.slurm import SlurmEngine
 
-    return EngineLink(Thread(SlurmEngine(home, slurm, sys.executable)))
+    system = system_of(noted.table, noted.kill_wait_s)
+    return EngineLink(Thread(BatchEngine(home, noted, system, sys.executable)))
 
 
-def _hand_over(home: Home, slurm: slurm_settings.SlurmRecord, info: dict[str, Any]) -> None:
+def _hand_over(home: Home, noted: batch_settings.BatchRecord, info: dict[str, Any]) -> None:
     """Put what nodes need to report where they can read it."""
-    path = slurm.folder(home) / "credentials"
+    path = noted.folder(home) / "credentials"
     try:
         credentials.write(path, credentials.of_server(home, info))
     except OSError as e:
         raise UsageError(
-            f"{path} cannot be written ({e.strerror}): give another [slurm] folder"
+            f"{path} cannot be written ({e.strerror}): give another [{noted.table.table}] folder"
         ) from e
 
 

@@ -77,7 +77,7 @@ def parse_config(
     if "pool" in data:
         raise UsageError(
             f"{where}: [pool] belongs into the cluster file, beside the engine that nodes are asked"
-            " of (docs/slurm.md); to try it without one: dq sim run --config"
+            " of (docs/pool.md); to try it without one: dq sim run --config"
         )
     if launcher is not None:
         launch["launcher"] = _word("launcher", launcher, f"--launcher {launcher}")

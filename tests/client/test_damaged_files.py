@@ -12,7 +12,7 @@ from dq_client.base.errors import DQError
 from dq_client.base.home import Home
 from dq_client.base.text_files import object_of, toml_of
 from dq_client.cli.main import main
-from dq_client.deploy import sidecars, slurm_settings, standby
+from dq_client.deploy import batch_settings, sidecars, standby
 from dq_client.deploy.cluster import read_cluster
 from dq_client.deploy.ssh import bringup as hosts
 from dq_client.deploy.ssh import kept_alive, remote_bootstrap
@@ -55,7 +55,7 @@ def an_agent(home: Home) -> Path:
 NEEDED: dict[str, Callable[[Home], Any]] = {
     "server.json": Home.server,
     "standby.json": standby.kept,
-    "slurm.json": slurm_settings.noted,
+    "batch.json": batch_settings.noted,
     supervision.RECORD: fleet.noted,
 }
 NOT_NEEDED: dict[str, Callable[[Home], Any]] = {

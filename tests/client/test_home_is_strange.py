@@ -17,7 +17,7 @@ from dq_client.base.connection import Connection
 from dq_client.base.errors import DQError
 from dq_client.base.home import Home, write_private
 from dq_client.base.process_tree import Owner
-from dq_client.deploy import local, shutdown, sidecars, slurm_settings, standby
+from dq_client.deploy import batch_settings, local, shutdown, sidecars, standby
 from dq_client.deploy.ssh import bringup as hosts
 from dq_client.deploy.ssh import kept_alive, remote_bootstrap
 from dq_client.node import fleet, local_agents, supervision
@@ -68,7 +68,7 @@ HOLDING = ("record.json", "claim", "exit", ends.NAME, ends.FORMER_NAME)
 HOME_FILES = (
     *(f"keys/{name}.key" for name in keys.PRINCIPALS),
     *("keys/cluster", "identity", "address", "network.json", "cluster.json", "hosts.json"),
-    *("slurm.json", "config.toml"),
+    *("batch.json", "config.toml"),
 )
 USES: dict[str, list[Callable[[Home], Any]]] = {
     "server.json": [
@@ -76,7 +76,7 @@ USES: dict[str, list[Callable[[Home], Any]]] = {
     ],
     "standby.json": [standby.kept],
     "standby-runs.json": [standby.runs],
-    "slurm.json": [slurm_settings.noted],
+    "batch.json": [batch_settings.noted],
     "cluster.json": [fleet.noted],
     "hosts.json": [hosts.noted_hosts],
     "unconfirmed.json": [hosts.unconfirmed],

@@ -8,18 +8,12 @@ from pathlib import Path
 import pytest
 
 from dq_client.base.errors import UsageError
+from dq_client.deploy.batch.system import Has, HolderRequest, Refusal, TicketPhase, Unclear
+from dq_client.deploy.batch_settings import SlurmTable, left_s, time_s
 from dq_client.deploy.cluster import read_cluster
-from dq_client.deploy.slurm import commands
 from dq_client.deploy.slurm.allocation import nodes_here, per_node
-from dq_client.deploy.slurm.commands import (
-    Holder,
-    SlurmAway,
-    SlurmError,
-    SlurmJobState,
-    read_holders,
-)
-from dq_client.deploy.slurm.script import HolderRequest, script, submission
-from dq_client.deploy.slurm_settings import SlurmTable, left_s, time_s
+from dq_client.deploy.slurm.commands import COMMANDS, read_holders
+from dq_client.deploy.slurm.script import script, submission
 
 FILE = 'engine = "slurm"\n[pool]\nmax = 4\n'
 
@@ -64,16 +58,16 @@ def test_holders_are_found_by_their_names() -> None:
         "garbage",
     ]
     assert read_holders(lines, "ab12", 1000.0) == [
-        Holder(11, 3, SlurmJobState.RUNNING, "Slurm job 11 is running", "n1", 594.0),
-        Holder(12, 4, SlurmJobState.PENDING, "Slurm job 12 is pending (Resources)"),
-        Holder(13, 5, SlurmJobState.ENDED, "Slurm job 13 is timeout (TimeLimit)"),
-        Holder(17, 8, SlurmJobState.ENDED, "Slurm job 17 is never heard of"),
-        Holder(18, 9, SlurmJobState.RUNNING, "Slurm job 18 is running", "n1"),
-        Holder(19, 10, SlurmJobState.ENDING, "Slurm job 19 is completing", "n1", -2.0),
+        Has(3, "11", TicketPhase.RUNNING, "Slurm job 11 is running", "n1", 594.0),
+        Has(4, "12", TicketPhase.PENDING, "Slurm job 12 is pending (Resources)"),
+        Has(5, "13", TicketPhase.ENDED, "Slurm job 13 is timeout (TimeLimit)"),
+        Has(8, "17", TicketPhase.ENDED, "Slurm job 17 is never heard of"),
+        Has(9, "18", TicketPhase.RUNNING, "Slurm job 18 is running", "n1"),
+        Has(10, "19", TicketPhase.REVOKED, "Slurm job 19 is completing", "n1", 29.0),
     ]
 
 
-ASK = HolderRequest("ab12", 3, 2, "/shared/x y", "/opt/py", "/home/me/dq", 10.0, 2.0)
+ASK = HolderRequest("ab12", [3], 2, "/shared/x y", "/opt/py", "/home/me/dq", 10.0, 2.0)
 
 
 def test_a_users_lines_come_after_ours_and_count() -> None:
@@ -103,7 +97,7 @@ def test_the_script_is_sound_and_has_no_secret() -> None:
         ('[slurm]\nfolder = "here"', "a path from /"),
         ("[slurm]\nanswer_within_s = 0.1", "from 1 s to an hour"),
         ('[slurm]\ncolour = "red"', "colour"),
-        ('[[nodes]]\nnames = "a"', "those of its"),
+        ('[[nodes]]\nnames = "a"', "are its"),
     ],
 )  # fmt: skip
 def test_a_cluster_file_that_makes_no_sense(tmp_path: Path, lines: str, said: str) -> None:
@@ -119,7 +113,7 @@ def test_a_pool_needs_an_engine_and_slurm_a_pool(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"needs \[pool\] max"):
         read_cluster(file)
     file.write_text('engine = "local"\n[pool]\nmax = 3')
-    with pytest.raises(UsageError, match='need engine = "slurm"'):
+    with pytest.raises(UsageError, match='needs engine = "slurm" or "grid_engine"'):
         read_cluster(file)
 
 
@@ -127,23 +121,23 @@ def test_commands_that_fail_hang_and_are_not_there(tmp_path: Path) -> None:
     bad = tmp_path / "bad"
     bad.write_text("#!/bin/sh\necho 'bad: error: Invalid account' >&2; exit 1")
     bad.chmod(0o755)
-    with pytest.raises(SlurmError, match="Invalid account"):
-        commands.run([str(bad)], 5.0)
+    with pytest.raises(Refusal, match=r"Slurm: .*: Invalid account"):
+        COMMANDS.run([str(bad)], 5.0)
     bad.write_text("#!/bin/sh\necho 'slurm_load_jobs error: Unable to contact' >&2; exit 1")
-    with pytest.raises(SlurmAway, match="Unable to contact"):
-        commands.run([str(bad)], 5.0)
+    with pytest.raises(Unclear, match="Unable to contact"):
+        COMMANDS.run([str(bad)], 5.0)
     bad.write_text("#!/bin/sh\nsleep 60")
-    with pytest.raises(SlurmAway, match=r"has not answered for 0\.2 s"):
-        commands.run([str(bad)], 0.2)
-    with pytest.raises(SlurmError, match="is Slurm installed"):
-        commands.run(["sbatch-that-is-nowhere"], 5.0)
+    with pytest.raises(Unclear, match=r"has not answered for 0\.2 s"):
+        COMMANDS.run([str(bad)], 0.2)
+    with pytest.raises(Refusal, match="is Slurm installed"):
+        COMMANDS.run(["sbatch-that-is-nowhere"], 5.0)
 
 
 def test_slurms_own_variables_stay_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     monkeypatch.setenv("SLURM_CONF", "/etc/x")
     monkeypatch.setenv("DQ_JOB_KEY", "secret")
-    assert {"SLURM_CONF"} == commands.environment().keys() & {
+    assert {"SLURM_CONF"} == COMMANDS.environment().keys() & {
         "SLURM_JOB_ID", "SLURM_CONF", "DQ_JOB_KEY",
     }  # fmt: skip
 

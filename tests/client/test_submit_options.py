@@ -214,7 +214,10 @@ def test_the_folder_to_run_in(
         *((n, True) for n in ("DQ_REPORT_INTERVAL", "DQ_WAIT_FOR_RANKS", "DQ_POSTPONE_POINTS")),
         *((n, True) for n in ("DQ_CARRY", "DQ_CARRY_BYTES", "DQ_CARRY_MS", "DQ_SETUP_BYTES")),
         *((n, False) for n in ("DQ_JOB_KEY", "PMI_FD", "PMIX_RANK", "PMI2_X", "HYDI_CONTROL_FD")),
-        *((n, False) for n in ("OMPI_COMM_WORLD_RANK", "OMPI_MCA_orte_x", "SLURM_PROCID")),
+        *(
+            (n, False)
+            for n in ("OMPI_COMM_WORLD_RANK", "OMPI_MCA_orte_x", "SLURM_PROCID", "PE_HOSTFILE")
+        ),
         *((n, False) for n in ("MPI_LOCALRANKID", "PWD", "OLDPWD", "SHLVL", "_", "SSH_TTY")),
     ],
 )

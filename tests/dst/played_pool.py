@@ -68,6 +68,7 @@ class PooledAgent(PlayedAgent):
 class BatchSystem:
     """An Engine, and what happens to its nodes."""
 
+    name, at_once = "Batch", 1
     period_s = idle_period_s = 0.7
 
     def __init__(self, world: World) -> None:
@@ -84,8 +85,9 @@ class BatchSystem:
 
     # --- the port -------------------------------------------------------------------------------
 
-    def ask(self, ticket: int, processors: int) -> None:
+    def ask(self, tickets: Sequence[int], processors: int) -> None:
         assert processors == PROCESSORS
+        (ticket,) = tickets
         if self.chance(0.15):
             raise Refusal("nobody gets anything")
         if self.chance(0.2):  # it may be carried out, whoever is alive then
@@ -100,18 +102,18 @@ class BatchSystem:
         self.world.trace.append(f"{self.world.now:.3f} holder {key} of ticket {ticket}")
         self.world.later(self.rng.uniform(0.0, 2.0), lambda: self.grant(self.holders[key]))
 
-    def give(self, keys: Sequence[int]) -> None:
+    def give(self, keys: Sequence[str]) -> None:
         if self.chance(0.2):
             raise Unclear("no answer")
         for key in keys:
-            self.end(self.holders[key], "cancelled")
+            self.end(self.holders[int(key)], "cancelled")
 
     def poll(self) -> list[Has]:
         if self.away:
             raise Unclear("the controller is away")
         now = self.world.now
         return [
-            Has(h.ticket, h.key, h.phase, h.why, h.node, h.ends_s and max(0.0, h.ends_s - now))
+            Has(h.ticket, str(h.key), h.phase, h.why, h.node, h.ends_s and max(0.0, h.ends_s - now))
             for h in self.holders.values()
             if h.phase is not TicketPhase.ENDED or now - h.ended_s < REMEMBERED_S
         ]

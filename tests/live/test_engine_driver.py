@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
+from dq_client.base.home import Home
+from dq_client.deploy.batch.system import output
+from dq_client.deploy.batch_settings import BatchRecord, SlurmTable
+from dq_client.deploy.slurm.commands import Slurm
 from dq_server.live.engines import driver
+from dq_server.live.engines.batch import BatchEngine
 from dq_server.live.engines.driver import Driver
 from dq_server.live.engines.port import (
     EngineRefusal,
@@ -27,12 +33,14 @@ UP = WantedTicket(1, asked=False, given=False, node="n1")
 class Engine:
     """Does at once what it is asked, unless told otherwise."""
 
+    name, at_once = "Batch", 2
     period_s = idle_period_s = 1.0
 
     def __init__(self) -> None:
-        self.there: dict[int, Has] = {}
+        self.there: dict[str, Has] = {}
         self.asked: list[int] = []
-        self.given: list[int] = []
+        self.requests: list[list[int]] = []
+        self.given: list[str] = []
         self.trouble: dict[str, Exception] = {}  # call -> what becomes of it
         self.lost = False  # a request is taken in, and its answer gets lost
 
@@ -42,24 +50,26 @@ class Engine:
 
     def has(
         self, ticket: int, phase: TicketPhase, left_s: float | None = None, place: str = ""
-    ) -> int:
-        key = len(self.there) + 1
+    ) -> str:
+        key = f"{len(self.there) + 1}"
         self.there[key] = Has(ticket, key, phase, f"job {key} is {phase}", place, left_s)
         return key
 
-    def move(self, key: int, phase: TicketPhase, left_s: float | None = None) -> None:
+    def move(self, key: str, phase: TicketPhase, left_s: float | None = None) -> None:
         old = self.there[key]
         self.there[key] = Has(old.ticket, key, phase, f"job {key} is {phase}", old.place, left_s)
 
-    def ask(self, ticket: int, processors: int) -> None:
+    def ask(self, tickets: Sequence[int], processors: int) -> None:
         assert processors == 1
-        self.asked.append(ticket)
+        self.asked += tickets
+        self.requests.append([*tickets])
         self._say("ask")
-        self.has(ticket, TicketPhase.PENDING)
+        for ticket in tickets:
+            self.has(ticket, TicketPhase.PENDING)
         if self.lost:
             raise Unclear("no answer")
 
-    def give(self, keys: Sequence[int]) -> None:
+    def give(self, keys: Sequence[str]) -> None:
         self._say("give")
         self.given += keys
         for key in keys:
@@ -93,13 +103,13 @@ def test_a_node_is_asked_for_once_starts_and_is_given_back() -> None:
     assert c.round({1: ASKED}) == []
     assert c.round({1: ASKED}) == [Pending(1, "job 1 is pending")]
     assert c.round({1: ASKED}) == []
-    c.engine.move(1, TicketPhase.RUNNING, 600.0)
+    c.engine.move("1", TicketPhase.RUNNING, 600.0)
     assert c.round({1: ASKED}) == [Started(1, 600.0)]
-    c.engine.move(1, TicketPhase.RUNNING, 597.0)
+    c.engine.move("1", TicketPhase.RUNNING, 597.0)
     assert c.round({1: UP}) == []
-    c.engine.move(1, TicketPhase.RUNNING, 3600.0)
+    c.engine.move("1", TicketPhase.RUNNING, 3600.0)
     assert c.round({1: UP}) == [Started(1, 3600.0)], "somebody has given it more time"
-    assert c.round({1: GIVEN}) == [] and c.engine.given == [1]
+    assert c.round({1: GIVEN}) == [] and c.engine.given == ["1"]
     assert c.round({1: GIVEN}) == [TicketEnd(1, "job 1 is ended")]
     assert c.engine.asked == [1]
 
@@ -108,11 +118,11 @@ def test_a_node_that_is_taken_back_is_told_once_and_its_end_does_not_move() -> N
     c = Case()
     c.engine.has(1, TicketPhase.RUNNING, 600.0, place="n1")
     assert c.round({1: UP}) == [Started(1, 600.0)]
-    c.engine.move(1, TicketPhase.REVOKED, 9.0)
+    c.engine.move("1", TicketPhase.REVOKED, 9.0)
     assert c.round({1: UP}) == [Revoked(1, 9.0, "job 1 is revoked; it said: last words of 1")]
-    c.engine.move(1, TicketPhase.REVOKED, 8.0)
+    c.engine.move("1", TicketPhase.REVOKED, 8.0)
     assert c.round({1: UP}) == [] and c.engine.given == []
-    c.engine.move(1, TicketPhase.ENDED)
+    c.engine.move("1", TicketPhase.ENDED)
     (ended,) = c.round({1: UP})
     assert isinstance(ended, TicketEnd) and "last words of 1" in ended.why
 
@@ -136,10 +146,11 @@ def test_a_request_whose_answer_is_lost_is_not_made_again() -> None:
 def test_a_request_that_is_lost_is_refused_in_time_and_the_others_at_once() -> None:
     c = Case()
     c.engine.trouble["ask"] = Unclear("no answer")
-    found = c.round({1: ASKED, 2: ASKED})
-    assert found == [Pending(1, "no answer"), EngineRefusal(2, "no answer")]
+    found = c.round({1: ASKED, 3: ASKED})
+    assert found == [Pending(1, "no answer"), EngineRefusal(3, "no answer")]
     assert c.round({1: ASKED}, driver.SHOWS_S / 2) == []
-    assert c.round({1: ASKED}, driver.SHOWS_S) == [EngineRefusal(1, "no answer")]
+    words = "no answer; it said: last words of 1"
+    assert c.round({1: ASKED}, driver.SHOWS_S) == [EngineRefusal(1, words)]
     assert c.engine.asked == [1], "each waits for as long as the engine does not answer"
 
 
@@ -189,7 +200,7 @@ def test_one_that_ends_by_itself_is_told_with_its_last_words() -> None:
     assert c.round({1: UP}) == [TicketEnd(1, f"job {key} is ended; it said: last words of 1")]
     c.engine.there.clear()
     assert c.round({1: UP}) == [
-        TicketEnd(1, "the engine does not know it any more; it said: last words of 1")
+        TicketEnd(1, "Batch does not know it any more; it said: last words of 1")
     ]
 
 
@@ -215,3 +226,48 @@ def test_giving_back_is_tried_again() -> None:
     c.engine.move(key, TicketPhase.RUNNING)
     assert c.round({1: GIVEN}) == [] and c.engine.given == [key], "it takes its time"
     assert c.round({1: GIVEN}, driver.REPEAT_S) == [] and c.engine.given == [key, key]
+
+
+def test_one_request_is_for_as_many_nodes_in_a_row_as_the_engine_takes_at_once() -> None:
+    c = Case()
+    c.round({1: ASKED, 2: ASKED, 3: ASKED, 5: ASKED})
+    assert c.engine.requests == [[1, 2], [3], [5]]
+    c.engine.requests.clear()
+    c.engine.trouble["ask"] = Refusal("no such queue")
+    assert c.round({6: ASKED, 7: ASKED}) == [
+        EngineRefusal(6, "no such queue"), EngineRefusal(7, "no such queue"),
+    ]  # fmt: skip
+    assert c.engine.requests == [[6, 7]]
+
+
+def test_one_that_failed_is_refused_and_removed() -> None:
+    c = Case()
+    key = c.engine.has(1, TicketPhase.FAILED)
+    assert c.round({1: ASKED}) == [
+        EngineRefusal(1, f"job {key} is failed; it said: last words of 1")
+    ]
+    assert c.engine.given == [key] and c.engine.asked == []
+
+
+def test_one_that_comes_and_goes_between_two_rounds_leaves_its_last_words() -> None:
+    c = Case()
+    c.round({1: ASKED})
+    c.engine.there.clear()
+    assert c.round({1: ASKED}, driver.SHOWS_S + 1) == [
+        EngineRefusal(1, "Batch has taken it in and has it no more; it said: last words of 1")
+    ]
+
+
+def test_a_holders_last_words_are_its_own_or_the_cause_of_its_end(tmp_path: Path) -> None:
+    noted = BatchRecord("ab12", {}, "c.toml", slurm=SlurmTable())
+    engine = BatchEngine(Home(tmp_path), noted, Slurm(SlurmTable()), "python")
+    assert engine.words(1) == ""
+    file = Path(output(str(noted.folder(Home(tmp_path))), 1))
+    file.parent.mkdir(parents=True, mode=0o700)
+    slurms = "slurmstepd: error: *** JOB 3 ON n1 CANCELLED AT 2026-11-27T18:06:44"
+    for text, words in (
+        (f"no MPI here\n{slurms} ***\nsrun: error: n1: task 0: Killed\n", "no MPI here"),
+        (f"no MPI here\n{slurms} DUE TO TIME LIMIT ***\n", "DUE TO TIME LIMIT"),
+    ):
+        file.write_text(text)
+        assert engine.words(1) == words

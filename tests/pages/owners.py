@@ -29,6 +29,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
                    "- needs systemd", "- needs podman"),
     "emulation.md": ("shell", "cluster"),
     "evolving.md": ("job", "shell", "config", "shell", "config"),
+    "gridengine.md": ("cluster",),
     "hooks.md": ("hooks", "shell"),
     "kernels.md": ("ranks", "shell"),
     "mistakes.md": ("shell", "config", "shell"),

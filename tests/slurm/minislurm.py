@@ -68,25 +68,26 @@ LOOSE = "ProctrackType=proctrack/linuxproc"
 
 def missing() -> str:
     """What keeps a Slurm from running here; empty: nothing."""
-    absent = [name for name in (*DAEMONS, *COMMANDS) if _which(name) is None]
+    absent = [name for name in (*DAEMONS, *COMMANDS) if which(name) is None]
     return (
         f"no {', '.join(absent)} (apt-get install slurmctld slurmd slurm-client)" if absent else ""
     )
 
 
-def _which(name: str) -> str | None:
+def which(name: str) -> str | None:
+    """The path of a program, also of those for root only."""
     return shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
 
 
-def _free_ports(count: int) -> int:
-    """The first of so many ports in a row that are free."""
-    for first in range(21000, 30000, count):
+def free_ports(count: int) -> int:
+    """The first of so many ports in a row that are free; others for each process that asks."""
+    for first in range(21000 + os.getpid() % 500 * 16, 30000, count):
         with contextlib.ExitStack() as held:
             try:
                 for port in range(first, first + count):
                     probe = held.enter_context(socket.socket())
                     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                    probe.bind(("127.0.0.1", port))
+                    probe.bind(("", port))
             except OSError:
                 continue
             return first
@@ -101,7 +102,7 @@ class MiniSlurm:
         grace_s: int = GRACE_S, kill_wait_s: int = KILL_WAIT_S,
     ) -> None:  # fmt: skip
         self.root, self.nodes = root, nodes
-        port, host = _free_ports(nodes + 1), socket.gethostname().split(".")[0]
+        port, host = free_ports(nodes + 1), socket.gethostname().split(".")[0]
         for name in ("run", "log", "state", "spool"):
             (root / name).mkdir(parents=True)
         self.conf = root / "slurm.conf"
@@ -143,7 +144,7 @@ class MiniSlurm:
         return "\n".join(lines)
 
     def _daemon(self, name: str, *options: str) -> subprocess.Popen[bytes]:
-        program = _which(name)
+        program = which(name)
         assert program is not None
         with (self.root / "log" / f"{name}.out").open("ab") as out:
             process = subprocess.Popen(

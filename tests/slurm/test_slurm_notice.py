@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from tests.on_batch_system import Json
 from tests.slurm.minislurm import MiniSlurm
-from tests.slurm.on_slurm import Json, OnSlurm
+from tests.slurm.on_slurm import OnSlurm
 
 SITES = [
     (tracking, {"grace_s": grace_s, "kill_wait_s": kill_wait_s})

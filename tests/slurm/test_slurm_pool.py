@@ -23,17 +23,6 @@ def growing(iterations: int, seconds: float = 0.2) -> tuple[object, ...]:
     return *GROWING, "--iterations", iterations, "--seconds", seconds
 
 
-def sizes(on_slurm: OnSlurm, job: int) -> list[int]:
-    return [stay["processors"] for stay in on_slurm.job(job)["sizes"]]
-
-
-def ended_well(on_slurm: OnSlurm, job: int, timeout_s: float = 90) -> None:
-    view = on_slurm.wait_end(job, timeout_s)
-    assert view["state"] == "done", view["reason"]
-    # Not by `dq logs`: its node may have been given back.
-    assert json.loads((on_slurm.home.job(job) / "out").read_text().splitlines()[-1])["ok"]
-
-
 def test_from_zero_nodes_with_a_job_and_back(on_slurm: OnSlurm) -> None:
     on_slurm.up_with("idle_s = 8")  # longer than the job measures before it takes more
     assert on_slurm.nodes() == {} and on_slurm.holders() == {}
@@ -43,14 +32,14 @@ def test_from_zero_nodes_with_a_job_and_back(on_slurm: OnSlurm) -> None:
 
     def grown() -> bool:
         states.update(on_slurm.nodes().values())
-        return 4 in sizes(on_slurm, job)
+        return 4 in on_slurm.sizes(job)
 
     on_slurm.until(grown)
     assert states <= {"asked", "starting", "up"}
-    assert sizes(on_slurm, job) == [1, 2, 4]
+    assert on_slurm.sizes(job) == [1, 2, 4]
     assert sorted(on_slurm.nodes()) == ["n1", "n2", "n3", "n4"]
     assert sorted(on_slurm.holders().values()) == [1, 2, 3, 4]
-    ended_well(on_slurm, job)
+    on_slurm.ended_well(job)
     on_slurm.until(lambda: not on_slurm.holders() and not on_slurm.pool()["tickets"])
     assert set(on_slurm.nodes().values()) == {"left"}
     whats = [d["what"] for d in on_slurm.pool()["decisions"]]
@@ -106,7 +95,7 @@ def test_a_preempted_node_is_empty_at_once_and_the_job_goes_on(
     view = on_slurm.wait_end(job)
     assert (view["state"], view["nodes"]) == ("done", []), view["reason"]
     assert "restart" not in json.dumps(view["sizes"])
-    ended_well(on_slurm, job)
+    on_slurm.ended_well(job)
 
 
 def test_a_holder_that_is_killed_is_lost_at_once_and_replaced(
@@ -119,7 +108,7 @@ def test_a_holder_that_is_killed_is_lost_at_once_and_replaced(
     slurm.run("scancel", "-s", "KILL", killed)
     on_slurm.until(lambda: "lost" in on_slurm.nodes().values() or len(on_slurm.holders()) == 2)
     on_slurm.until(lambda: 3 in on_slurm.holders().values())
-    ended_well(on_slurm, job)
+    on_slurm.ended_well(job)
     assert on_slurm.job(job)["restarts"] == 1
     assert set(on_slurm.holders().values()) == {t["ticket"] for t in on_slurm.pool()["tickets"]}
 
@@ -149,7 +138,7 @@ def test_a_job_outlives_each_of_its_nodes(on_slurm: OnSlurm, tmp_path: Path) -> 
     on_slurm.up_with("idle_s = 5\nstart_s = 3\ngrow = false", 'time = "1"')
     job = on_slurm.submit("-n", 1, "--sizes", "1,2", *growing(460, 0.25))
     begun_s = time.monotonic()
-    ended_well(on_slurm, job, 300)
+    on_slurm.ended_well(job, 300)
     took_s = time.monotonic() - begun_s
     tickets = max(d["ticket"] for d in on_slurm.pool()["decisions"])
     assert took_s > 3 * life_s and tickets >= 4, (took_s, tickets)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from dq_client.base.home import is_alive
+from tests.on_batch_system import Fake
 from tests.slurm.minislurm import MiniSlurm
 from tests.slurm.on_slurm import OnSlurm
 
@@ -21,37 +22,16 @@ SHORT = ("--kind", "rigid", "--walltime", "5m", "--", "true")
 KILLS = 20
 
 
-class Fake:
-    """A command in front of Slurm's own."""
-
-    def __init__(self, on_slurm: OnSlurm, folder: Path, name: str) -> None:
-        self.folder, self.file = folder, folder / name
-        on_slurm.env["PATH"] = f"{folder}:{on_slurm.env['PATH']}"
-
-    def does(self, lines: str) -> None:
-        draft = self.file.with_suffix(".new")
-        draft.write_text(f"#!/bin/bash\nPATH=${{PATH#{self.folder}:}}\n{lines}\n")
-        draft.chmod(0o755)
-        draft.replace(self.file)
-
-    def gone(self) -> None:
-        self.file.unlink()
-
-
 @pytest.fixture
 def sbatch(on_slurm: OnSlurm, tmp_path: Path) -> Fake:
     return Fake(on_slurm, tmp_path, "sbatch")
-
-
-def why(on_slurm: OnSlurm, job: int) -> str:
-    return json.dumps(json.loads(on_slurm.dq("why", job, "--json"))["now"])
 
 
 def test_a_refusal_is_told_and_tried_again(on_slurm: OnSlurm, sbatch: Fake) -> None:
     sbatch.does('echo "sbatch: error: Batch job submission failed: Invalid account" >&2; exit 1')
     on_slurm.up_with("retry_s = 1\nretry_max_s = 1")
     job = on_slurm.submit("-n", 1, *SHORT)
-    on_slurm.until(lambda: "Invalid account" in why(on_slurm, job))
+    on_slurm.until(lambda: "Invalid account" in on_slurm.why(job))
     assert "Invalid account" in on_slurm.pool()["refused"]["why"]
     sbatch.gone()
     assert on_slurm.wait_end(job)["state"] == "done"
@@ -71,7 +51,7 @@ def test_an_sbatch_that_never_ends_keeps_nobody_waiting(
         return pid > 0 and is_alive(pid)
 
     on_slurm.until(answered_meanwhile)
-    on_slurm.until(lambda: "sbatch has not answered for 10 s" in why(on_slurm, job))
+    on_slurm.until(lambda: "sbatch has not answered for 10 s" in on_slurm.why(job))
     sbatch.gone()
     assert on_slurm.wait_end(job)["state"] == "done"
     assert len(on_slurm.holders()) == 1
@@ -92,7 +72,7 @@ def test_a_node_that_never_reports_is_given_up(on_slurm: OnSlurm, tmp_path: Path
 def test_an_agent_that_cannot_start_says_why(on_slurm: OnSlurm, tmp_path: Path) -> None:
     on_slurm.up_with("", f'time = "30"\npython = "{tmp_path}/nowhere"')
     job = on_slurm.submit("-n", 1, *SHORT)
-    on_slurm.until(lambda: "No such file or directory" in why(on_slurm, job))
+    on_slurm.until(lambda: "No such file or directory" in on_slurm.why(job))
 
 
 def test_while_the_controller_is_away_jobs_go_on_and_nothing_grows(
@@ -104,7 +84,7 @@ def test_while_the_controller_is_away_jobs_go_on_and_nothing_grows(
     slurm.stop_controller()
     try:
         second = on_slurm.submit("-n", 1, *SHORT)
-        on_slurm.until(lambda: "not granted yet" in why(on_slurm, second))
+        on_slurm.until(lambda: "not granted yet" in on_slurm.why(second))
         assert on_slurm.wait_end(first)["state"] == "done"
     finally:
         slurm.start_controller()
@@ -112,7 +92,7 @@ def test_while_the_controller_is_away_jobs_go_on_and_nothing_grows(
 
 
 def test_a_server_that_is_killed_while_it_asks_loses_and_leaks_nothing(
-    on_slurm: OnSlurm, slurm: MiniSlurm, sbatch: Fake
+    on_slurm: OnSlurm, sbatch: Fake
 ) -> None:
     """Twenty times; sbatch takes its time before Slurm has it, and after."""
     dice = random.Random(7)
@@ -129,23 +109,10 @@ def test_a_server_that_is_killed_while_it_asks_loses_and_leaks_nothing(
         time.sleep(dice.uniform(0.0, 0.5))
         os.kill(on_slurm.home.server()["pid"], signal.SIGKILL)
         on_slurm.dq("server", "start", "--detach")
-    on_slurm.until(lambda: _agrees(on_slurm, slurm), 90)
+    on_slurm.until(lambda: on_slurm.agrees_with([*on_slurm.holders().values()]), 90)
     time.sleep(3)
-    assert _agrees(on_slurm, slurm), "and it stays so"
+    assert on_slurm.agrees_with([*on_slurm.holders().values()]), "and it stays so"
     assert max(d["ticket"] for d in on_slurm.pool()["decisions"]) > 3
-
-
-def _agrees(on_slurm: OnSlurm, slurm: MiniSlurm) -> bool:
-    """Whether Slurm has one running job for each ticket, and every ticket has a node of its own."""
-    held = sorted(on_slurm.holders().values())
-    tickets = on_slurm.pool()["tickets"]
-    nodes = [t["node"] for t in tickets]
-    return (
-        held == sorted(t["ticket"] for t in tickets)
-        and all(t["state"] == "up" for t in tickets)
-        and len(set(nodes)) == len(nodes)
-        and sorted(n for n, s in on_slurm.nodes().items() if s == "up") == sorted(nodes)
-    )
 
 
 def test_the_nodes_of_an_allocation(on_slurm: OnSlurm, slurm: MiniSlurm) -> None:

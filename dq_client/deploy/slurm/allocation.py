@@ -19,10 +19,10 @@ from dq_client.base import messages as m
 from dq_client.base.connection import Connection
 from dq_client.base.errors import DQError, UsageError
 from dq_client.base.home import Home
-from dq_client.deploy import local, shutdown, slurm_settings
+from dq_client.deploy import batch_settings, local, shutdown
+from dq_client.deploy.batch.bringup import network_words
+from dq_client.deploy.batch_settings import BatchRecord
 from dq_client.deploy.slurm import commands
-from dq_client.deploy.slurm.bringup import network_words
-from dq_client.deploy.slurm_settings import SlurmRecord, SlurmTable
 from dq_client.deploy.ssh.bringup import with_patience
 
 WORD = "slurm"  # in place of a cluster file
@@ -70,18 +70,18 @@ def bring_up(home: Home, options: list[str], address: str | None) -> dict[str, o
     addresses = re.findall(r"\bNodeAddr=(\S+)", shown)
     words = network_words(home, network.Network(), addresses, address)
     names = f"--expected={','.join(nodes)}"
-    slurm_settings.note(home, SlurmRecord("", SlurmTable(), {}, WORD, allocated=True))
+    batch_settings.note(home, BatchRecord("", {}, WORD, allocated=True))
     try:
         info = local.start_server(home, [*with_patience(options), *words, names])
     except BaseException:
-        slurm_settings.forget(home)
+        batch_settings.forget(home)
         raise
     try:
         _start_agents(home, nodes)
     except BaseException:
         with suppress(DQError):
             shutdown.bring_down(home, force=True)
-        slurm_settings.forget(home)
+        batch_settings.forget(home)
         raise
     return info
 
@@ -158,7 +158,7 @@ def _start_step(
 def _left_s() -> float | None:
     """Of the allocation's time; None: it has no limit."""
     words = ["squeue", "--noheader", f"--jobs={os.environ['SLURM_JOB_ID']}", "--format=%L"]
-    return slurm_settings.left_s(commands.run(words, WITHIN_S).strip())
+    return batch_settings.left_s(commands.run(words, WITHIN_S).strip())
 
 
 def _said(home: Home) -> str:

@@ -1,189 +1,161 @@
-"""Slurm's commands, each with a time limit: the controller may be away for long.
-
-A holder is found by its name in Slurm, `dq-CLUSTER-TICKET`: so nothing about it can get lost
-between this side and Slurm, whichever of the two is killed when.
-"""
+"""Slurm as a batch system: sbatch, squeue, scancel and scontrol (docs/slurm.md)."""
 
 from __future__ import annotations
 
 import os
 import pwd
 import re
-import subprocess
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Iterable, Mapping, Sequence
 
-from dq_client.base.errors import DQError
-from dq_client.deploy.slurm_settings import left_s
+from dq_client.base.errors import UsageError
+from dq_client.deploy.batch.system import CommandLine, Has, HolderRequest, Site, TicketPhase
+from dq_client.deploy.batch_settings import SlurmTable, left_s
+from dq_client.deploy.slurm.script import name_of, script, submission
 
 # The end, not only the time that is left: that knows nothing of a preemption, or of an end that
 # was moved.
 COLUMNS = "%i|%j|%T|%e|%L|%N|%r"
-SECONDS = {"SLURM_TIME_FORMAT": "%s"}  # since the epoch, for times
-KILLED_AFTER_S = 2  # a command that does not end on SIGTERM
-TIMED_OUT = (124, 137)  # what timeout(1) ends with
-# Slurm's own variables would make a command part of the allocation that this process runs in.
-HIDDEN = ("SLURM_", "SBATCH_", "SRUN_", "SQUEUE_", "SALLOC_", "SCANCEL_", "DQ_")
-KEPT = ("SLURM_CONF",)
-
-
-class SlurmError(DQError):
-    """Slurm has said no."""
-
-
-class SlurmAway(DQError):
-    """Slurm has not answered: whether it has done what it was asked is not known."""
-
-
-class SlurmJobState(StrEnum):
-    """Where in its life a Slurm job is."""
-
-    PENDING = "pending"
-    RUNNING = "running"
-    ENDING = "ending"  # it has been told to end, and has its node until then
-    ENDED = "ended"
-
+KILL_WAIT_S = 30.0  # Slurm's own default
+COMMANDS = CommandLine(
+    "Slurm",
+    away=re.compile(
+        r"unable to contact|connection refused|timed out|time-?out|communication", re.I
+    ),
+    noise=re.compile(r"^$"),
+    hidden=("SLURM_", "SBATCH_", "SRUN_", "SQUEUE_", "SALLOC_", "SCANCEL_"),
+    kept=("SLURM_CONF",),
+    variables={"SLURM_TIME_FORMAT": "%s"},  # seconds since the epoch
+)
+run = COMMANDS.run
 
 # All others have ended.
 STATES = {
-    "PENDING": SlurmJobState.PENDING,
-    "CONFIGURING": SlurmJobState.RUNNING,
-    "RUNNING": SlurmJobState.RUNNING,
-    "SUSPENDED": SlurmJobState.RUNNING,
-    "STOPPED": SlurmJobState.RUNNING,
-    "SIGNALING": SlurmJobState.RUNNING,
-    "STAGE_OUT": SlurmJobState.RUNNING,
-    "RESIZING": SlurmJobState.RUNNING,
-    "COMPLETING": SlurmJobState.ENDING,
-    "REQUEUED": SlurmJobState.PENDING,
-    "REQUEUE_HOLD": SlurmJobState.PENDING,
-    "REQUEUE_FED": SlurmJobState.PENDING,
-    "SPECIAL_EXIT": SlurmJobState.PENDING,
-    "RESV_DEL_HOLD": SlurmJobState.PENDING,
+    "PENDING": TicketPhase.PENDING,
+    "CONFIGURING": TicketPhase.RUNNING,
+    "RUNNING": TicketPhase.RUNNING,
+    "SUSPENDED": TicketPhase.RUNNING,
+    "STOPPED": TicketPhase.RUNNING,
+    "SIGNALING": TicketPhase.RUNNING,
+    "STAGE_OUT": TicketPhase.RUNNING,
+    "RESIZING": TicketPhase.RUNNING,
+    "COMPLETING": TicketPhase.REVOKED,
+    "REQUEUED": TicketPhase.PENDING,
+    "REQUEUE_HOLD": TicketPhase.PENDING,
+    "REQUEUE_FED": TicketPhase.PENDING,
+    "SPECIAL_EXIT": TicketPhase.PENDING,
+    "RESV_DEL_HOLD": TicketPhase.PENDING,
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """A Slurm job of a cluster. `why`: its state in Slurm's words.
+class Slurm:
+    """See System. `kill_wait_s`: Site.kill_wait_s, as `dq up` found it."""
 
-    left_s  of its time; None: no limit, or not known. Below zero if it is ENDING: Slurm told it to
-            end so long ago, in whole seconds
-    """
+    name = "Slurm"
+    at_once = 1
+    # Of its own line that a job is cancelled only the cause counts: "DUE TO TIME LIMIT".
+    noise = re.compile(r".*srun:.*|.*\*\*\* .* CANCELLED AT \S+( DUE TO [A-Z ]+)? \*\*\*.*")
 
-    job: int
-    ticket: int
-    place: SlurmJobState
-    why: str
-    node: str = ""
-    left_s: float | None = None
+    def __init__(self, table: SlurmTable, kill_wait_s: float | None = None) -> None:
+        self._table, self._within_s = table, table.answer_within_s
+        self._kill_wait_s = KILL_WAIT_S if kill_wait_s is None else kill_wait_s
 
-
-def environment() -> dict[str, str]:
-    """For Slurm's commands, and for what they start."""
-    inherited = {k: v for k, v in os.environ.items() if k in KEPT or not k.startswith(HIDDEN)}
-    return inherited | SECONDS
-
-
-def run(words: Sequence[str], within_s: float, given: str = "") -> str:
-    """Standard output of a command; SlurmError with its last line, SlurmAway if it takes too long.
-
-    `given`: its standard input.
-    """
-    # By timeout(1), so that the command ends in time even if this process is killed meanwhile.
-    limited = ["timeout", "-k", str(KILLED_AFTER_S), f"{within_s:g}", *words]
-    try:
-        done = subprocess.run(
-            limited,
-            input=given,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            env=environment(),
-            timeout=within_s + 2 * KILLED_AFTER_S,
-            check=False,
-            start_new_session=True,
+    def site(self, processors: int) -> Site:  # noqa: ARG002 - any number can be asked for
+        """See System: of the partition. UsageError if there is no such partition."""
+        table, within_s = self._table, self._within_s
+        words = ["scontrol", "show", "partition", "--oneliner"]
+        shown = [_fields(line) for line in run(words, within_s).splitlines()]
+        names = {p["PartitionName"]: p for p in shown if p.get("PartitionName")}
+        if table.partition and not set(table.partition.split(",")) <= names.keys():
+            missing = min(set(table.partition.split(",")) - names.keys())
+            known = ", ".join(names) or "none"
+            raise UsageError(f"[slurm] partition = {missing!r}: Slurm has {known}")
+        default = [n for n, p in names.items() if p.get("Default") == "YES"]
+        chosen = table.partition.split(",") if table.partition else default[:1]
+        members = ",".join(names[n]["Nodes"] for n in chosen if names[n].get("Nodes"))
+        nodes = run(["scontrol", "show", "node", "--oneliner", members], within_s)
+        addresses = [f.get("NodeAddr", "") for f in map(_fields, nodes.splitlines())]
+        graces = [float(names[n].get("GraceTime", "0") or 0) for n in chosen]
+        times = [_job_time_s(names[n]) for n in chosen]
+        return Site(
+            [a for a in addresses if a],
+            _kill_wait_s(within_s),
+            min([g for g in graces if g > 0], default=None),
+            max((s for s in times if s is not None), default=None) if all(times) else None,
         )
-    except subprocess.TimeoutExpired:
-        raise SlurmAway(f"{words[0]} has not answered for {within_s:g} s") from None
-    except OSError as e:
-        raise SlurmError(f"{words[0]} cannot be run: {e.strerror}") from e
-    if done.returncode in TIMED_OUT:
-        raise SlurmAway(f"{words[0]} has not answered for {within_s:g} s")
-    if done.returncode == 127 and "No such file" in done.stderr:
-        raise SlurmError(f"there is no {words[0]} here: is Slurm installed?")
-    if done.returncode != 0:
-        raise _failed(words[0], done.stderr, done.returncode)
-    return done.stdout
+
+    def submit(self, request: HolderRequest) -> None:
+        """See System."""
+        run(submission(request), self._within_s, script(request, self._table))
+
+    def holders(self, cluster: str) -> list[Has]:
+        """See System."""
+        user = pwd.getpwuid(os.getuid()).pw_name
+        words = ["squeue", "--noheader", "--states=all", f"--user={user}", f"--format={COLUMNS}"]
+        lines = run(words, self._within_s).splitlines()
+        return read_holders(lines, cluster, time.time(), self._kill_wait_s)
+
+    def cancel(self, keys: Sequence[str]) -> None:
+        """See System."""
+        if keys:
+            run(["scancel", "--quiet", *keys], self._within_s)
 
 
-AWAY = re.compile(r"unable to contact|connection refused|timed out|time-?out|communication", re.I)
-
-
-def _failed(command: str, said: str, code: int) -> DQError:
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    text = f"{command}: {lines[-1].removeprefix(f'{command}: error: ')}" if lines else ""
-    if AWAY.search(said):
-        return SlurmAway(text)
-    return SlurmError(text or f"{command} ended with exit code {code}")
-
-
-def name_of(cluster: str, ticket: int) -> str:
-    """A holder's name in Slurm."""
-    return f"dq-{cluster}-{ticket}"
-
-
-def holders(cluster: str, within_s: float) -> list[Holder]:
-    """All holders of the cluster that Slurm knows, for some minutes also those that have ended."""
-    user = pwd.getpwuid(os.getuid()).pw_name
-    words = ["squeue", "--noheader", "--states=all", f"--user={user}", f"--format={COLUMNS}"]
-    return read_holders(run(words, within_s).splitlines(), cluster, time.time())
-
-
-def read_holders(lines: Iterable[str], cluster: str, now: float) -> list[Holder]:
+def read_holders(
+    lines: Iterable[str], cluster: str, now: float, kill_wait_s: float = KILL_WAIT_S
+) -> list[Has]:
     """What `squeue` says in COLUMNS."""
     found = []
-    named = re.compile(rf"dq-{re.escape(cluster)}-(\d+)")
+    named = re.compile(re.escape(name_of(cluster, "")) + r"(\d+)")
     for line in lines:
         cells = line.strip().split("|")
         ticket = named.fullmatch(cells[1]) if len(cells) == 7 else None
         if ticket is None or not cells[0].isdigit():
             continue
         job, _, state, end, left, node, reason = cells
-        place = STATES.get(state, SlurmJobState.ENDED)
+        phase = STATES.get(state, TicketPhase.ENDED)
         why = state.lower().replace("_", " ")
         if reason not in ("None", ""):
             why += f" ({reason})"
-        has_node = place in (SlurmJobState.RUNNING, SlurmJobState.ENDING)
-        left = "0:00" if place is SlurmJobState.ENDING else left
-        found.append(
-            Holder(
-                job=int(job),
-                ticket=int(ticket[1]),
-                place=place,
-                why=f"Slurm job {job} is {why}",
-                node=node if has_node else "",
-                left_s=_until(end, left, now) if has_node else None,
-            )
+        until_s = None
+        if phase is TicketPhase.RUNNING:
+            until_s = _until(end, left, now)
+        elif phase is TicketPhase.REVOKED and end.isdigit():
+            # Its end is when it was told to end, in whole seconds.
+            until_s = max(0.0, int(end) - now + kill_wait_s + 1.0)
+        has_node = phase in (TicketPhase.RUNNING, TicketPhase.REVOKED)
+        has = Has(
+            ticket=int(ticket[1]),
+            key=job,
+            phase=phase,
+            why=f"Slurm job {job} is {why}",
+            place=node if has_node else "",
+            left_s=until_s,
         )
-    return found
+        found.append(has)
+    return sorted(found, key=lambda has: int(has.key))
 
 
 def _until(end: str, left: str, now: float) -> float | None:
     """Seconds to the end of a job; None if its time has none, or it is not known."""
     if left_s(left) is None or not end.isdigit():
         return None
-    return int(end) - now
+    return max(0.0, int(end) - now)
 
 
-def cancel(jobs: Sequence[int], within_s: float) -> None:
-    """End these Slurm jobs; those that have ended already are no error."""
-    if jobs:
-        run(["scancel", "--quiet", *map(str, jobs)], within_s)
+def _job_time_s(shown: Mapping[str, str]) -> float | None:
+    """How long a job of the partition runs that asks for no time; None: without end."""
+    time = shown.get("DefaultTime", "NONE")
+    return left_s(shown.get("MaxTime", "") if time == "NONE" else time)
 
 
-def lines_of(words: Sequence[str], within_s: float = 20.0) -> list[str]:
-    """What a command prints, line by line."""
-    return run(words, within_s).splitlines()
+def _kill_wait_s(within_s: float) -> float:
+    """Seconds between SIGTERM and SIGKILL of a job that Slurm ends."""
+    shown = run(["scontrol", "show", "config"], within_s)
+    found = re.search(r"^KillWait\s*=\s*(\d+)", shown, re.M)
+    return float(found[1]) if found else KILL_WAIT_S
+
+
+def _fields(line: str) -> dict[str, str]:
+    """`Name=value` words of what scontrol prints."""
+    return {m[1]: m[2] for m in re.finditer(r"(\w+)=(\S*)", line)}

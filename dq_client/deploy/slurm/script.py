@@ -17,10 +17,9 @@ reaches steps only.
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 
-from dq_client.deploy.slurm.commands import name_of
-from dq_client.deploy.slurm_settings import SlurmTable, option_of
+from dq_client.deploy.batch.system import HolderRequest, output
+from dq_client.deploy.batch_settings import SlurmTable
 
 # Not `sleep` in the foreground: the shell would look at signals only after it.
 SENTINEL = 'trap "kill -USR2 $1 2>/dev/null; exit 0" TERM; sleep infinity & wait'
@@ -32,7 +31,7 @@ SCRIPT = """\
 trap '' HUP INT USR1 XCPU
 trap 'kill -TERM $agent 2>/dev/null' TERM
 trap 'kill -USR2 $agent 2>/dev/null' USR2
-{agent} &
+{agent} --node="$SLURMD_NODENAME" &
 agent=$!
 # SIGTERM of a preemption reaches steps only: this one hands it on to the agent.
 srun --quiet --overlap --nodes=1 --ntasks=1 --cpus-per-task=1 --mpi=none --input=none \\
@@ -46,18 +45,9 @@ exit $code
 """
 
 
-@dataclass(frozen=True, slots=True)
-class HolderRequest:
-    """A node to ask Slurm for."""
-
-    cluster: str
-    ticket: int
-    processors: int
-    folder: str  # that all nodes see
-    python: str
-    home: str  # DQ_HOME of the server
-    grace_s: float  # GraceTime and KillWait
-    kill_wait_s: float
+def name_of(cluster: str, ticket: int | str) -> str:
+    """A holder's name in Slurm."""
+    return f"dq-{cluster}-{ticket}"
 
 
 def script(ask: HolderRequest, table: SlurmTable) -> str:
@@ -67,46 +57,25 @@ def script(ask: HolderRequest, table: SlurmTable) -> str:
         value = getattr(table, name)
         if value not in ("", None):
             ours.append(f"--{name}={value}")
-    lines = [f"#SBATCH {option}" for option in (*ours, *map(option_of, table.lines))]
-    agent = [
-        "env",
-        f"DQ_HOME={ask.home}",
-        ask.python,
-        "-P",
-        "-m",
-        "dq_client.cli.main",
-        "agent",
-        "run",
-        f"--holder={ask.ticket}",
-        f"--processors={ask.processors}",
-        f"--credentials={ask.folder}/credentials",
-        f"--notice=TERM={notice_s(ask.kill_wait_s):g}s",
-        f"--notice=USR2={notice_s(ask.grace_s or ask.kill_wait_s):g}s",
-    ]
+    lines = [f"#SBATCH {option}" for option in (*ours, *table.options())]
+    (ticket,) = ask.tickets
+    notices = {"TERM": ask.kill_wait_s, "USR2": ask.grace_s or ask.kill_wait_s}
+    agent = [*ask.agent(notices), f"--holder={ticket}"]
     return SCRIPT.format(
         options="\n".join(lines), agent=shlex.join(agent), sentinel=shlex.quote(SENTINEL)
     )
 
 
-def notice_s(left_s: float) -> float:
-    """A little before Slurm's own end: what is left then is ended by the agent."""
-    return left_s - min(1.0, left_s / 8)
-
-
 def submission(ask: HolderRequest) -> list[str]:
     """The command that submits it from its standard input. What stands here holds in any case."""
+    (ticket,) = ask.tickets
     return [
         "sbatch",
         "--parsable",
-        f"--job-name={name_of(ask.cluster, ask.ticket)}",
-        f"--comment=node of DQ cluster {ask.cluster}, ticket {ask.ticket}",
-        f"--output={output(ask.folder, ask.ticket)}",
+        f"--job-name={name_of(ask.cluster, ticket)}",
+        f"--comment=node of DQ cluster {ask.cluster}, ticket {ticket}",
+        f"--output={output(ask.folder, ticket)}",
         "--open-mode=truncate",
         "--no-requeue",  # its ticket would come back without having been asked for
         "--chdir=/",
     ]
-
-
-def output(folder: str, ticket: int) -> str:
-    """The file with what a holder says."""
-    return f"{folder}/holder-{ticket}.out"

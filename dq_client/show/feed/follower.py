@@ -11,7 +11,7 @@ from dq_client.base import messages as m
 from dq_client.base.connection import Connection
 from dq_client.base.errors import DQError, NoServer
 from dq_client.base.home import Home
-from dq_client.deploy import slurm_settings
+from dq_client.deploy import batch_settings
 from dq_client.deploy.ssh.bringup import noted_hosts
 from dq_client.node import local_agents
 from dq_client.show.feed.cursor import FeedCursor
@@ -68,7 +68,7 @@ class Follower(threading.Thread):
         with contextlib.suppress(NoServer):
             home.server()
             return False
-        elsewhere = bool(noted_hosts(home)) or slurm_settings.noted(home) is not None
+        elsewhere = bool(noted_hosts(home)) or batch_settings.noted(home) is not None
         return not elsewhere and not local_agents.running_agents(home)
 
 

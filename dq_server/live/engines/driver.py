@@ -58,7 +58,7 @@ class Driver:
     _told: dict[int, str] = field(default_factory=dict)  # why it is pending, said last
     _ends_s: dict[int, float | None] = field(default_factory=dict)  # of those said to have started
     _revoked: set[int] = field(default_factory=set)  # said to be taken back
-    _ending_s: dict[int, float] = field(default_factory=dict)  # keys -> when it was told to end
+    _ending_s: dict[str, float] = field(default_factory=dict)  # keys -> when it was told to end
 
     def round(self, wanted: Mapping[int, WantedTicket]) -> list[News]:
         """Compare once, mend, and say what is new. Never raises for what the engine does."""
@@ -68,27 +68,25 @@ class Driver:
         try:
             found = self.engine.poll()
         except (Refusal, Unclear) as e:
-            complaints.warning("the engine: %s", e)
+            complaints.warning("%s", e)
             return [n for t, w in wanted.items() if w.asked and (n := self._pending(t, str(e)))]
         news: list[News] = []
-        end: list[int] = []
+        end: list[str] = []
         by_ticket: dict[int, list[Has]] = {}
         for has in found:
             by_ticket.setdefault(has.ticket, []).append(has)
         for ticket, there in by_ticket.items():
-            alive = [has for has in there if has.phase is not TicketPhase.ENDED]
-            kept = _the_one(alive, wanted.get(ticket))
-            end += [has.key for has in alive if has is not kept]
+            kept = _the_one(_alive(there), wanted.get(ticket))
+            end += [h.key for h in there if h is not kept and h.phase is not TicketPhase.ENDED]
         missing = []
         for ticket, want in wanted.items():
             there = by_ticket.get(ticket, [])
-            alive = [has for has in there if has.phase is not TicketPhase.ENDED]
-            one = _the_one(alive, want)
+            one = _the_one(_alive(there), want)
             if one is None:
-                over = max(there, key=lambda has: has.key, default=None)
+                over = there[-1] if there else None
                 if want.asked and over is None:
                     missing.append(ticket)
-                elif not alive and (over is not None or not self._may_come(ticket)):
+                elif not _alive(there) and (over is not None or not self._may_come(ticket)):
                     news.append(self._over(ticket, want, over))
             elif one.phase is TicketPhase.PENDING:
                 news += filter(None, [self._pending(ticket, one.why)])
@@ -137,7 +135,7 @@ class Driver:
         return asked_s is not None and self.clock() - asked_s < SHOWS_S
 
     def _over(self, ticket: int, want: WantedTicket, last: Has | None) -> News:
-        why = last.why if last is not None else "the engine does not know it any more"
+        why = last.why if last is not None else f"{self.engine.name} does not know it any more"
         why = why if want.given else self._with_words(ticket, why)
         return EngineRefusal(ticket, why) if want.asked else TicketEnd(ticket, why)
 
@@ -145,7 +143,7 @@ class Driver:
         said = self.engine.words(ticket)
         return f"{why}; it said: {said}" if said else why
 
-    def _end(self, keys: list[int]) -> None:
+    def _end(self, keys: list[str]) -> None:
         now = self.clock()
         due = [key for key in keys if now - self._ending_s.get(key, -REPEAT_S) >= REPEAT_S]
         self._ending_s = {key: s for key, s in self._ending_s.items() if key in keys}
@@ -154,37 +152,62 @@ class Driver:
         try:
             self.engine.give(due)
         except (Refusal, Unclear) as e:
-            complaints.warning("the engine: %s", e)
+            complaints.warning("%s", e)
         else:
             self._ending_s |= dict.fromkeys(due, now)
 
     def _ask(self, tickets: list[int], wanted: Mapping[int, WantedTicket]) -> list[News]:
         """Ask for what the engine has nothing of."""
         news: list[News] = []
-        silent = ""
+        ask: list[int] = []
         for ticket in tickets:
             now = self.clock()
             if self._old and ticket in self._old and now - self._begun_s < SETTLES_S:
                 continue
-            if ticket in self._asked_s:
-                if now - self._asked_s[ticket] >= SHOWS_S:
-                    why = self._unclear.get(ticket, "the engine has taken it in and has lost it")
-                    news.append(EngineRefusal(ticket, why))
-                continue
+            if ticket not in self._asked_s:
+                ask.append(ticket)
+            elif now - self._asked_s[ticket] >= SHOWS_S:
+                lost = f"{self.engine.name} has taken it in and has it no more"
+                why = self._unclear.get(ticket, lost)
+                news.append(EngineRefusal(ticket, self._with_words(ticket, why)))
+        silent = ""
+        for some in _requests(ask, wanted, self.engine.at_once):
             if silent:  # it would keep the others waiting for as long
-                news.append(EngineRefusal(ticket, silent))
+                news += [EngineRefusal(ticket, silent) for ticket in some]
                 continue
             try:
-                self.engine.ask(ticket, wanted[ticket].processors)
+                self.engine.ask(some, wanted[some[0]].processors)
             except Refusal as e:
-                news.append(EngineRefusal(ticket, str(e)))
+                news += [EngineRefusal(ticket, str(e)) for ticket in some]
+                continue
             except Unclear as e:
-                silent = self._unclear[ticket] = str(e)
-                self._asked_s[ticket] = self.clock()
-                news += filter(None, [self._pending(ticket, silent)])
-            else:
-                self._asked_s[ticket] = self.clock()
+                silent = str(e)
+                self._unclear |= dict.fromkeys(some, silent)
+                news += filter(None, [self._pending(ticket, silent) for ticket in some])
+            self._asked_s |= dict.fromkeys(some, self.clock())
         return news
+
+
+def _requests(
+    tickets: list[int], wanted: Mapping[int, WantedTicket], at_once: int
+) -> list[list[int]]:
+    """Tickets that one request can be for: consecutive numbers, and the same processors."""
+    found: list[list[int]] = []
+    for ticket in tickets:
+        last = found[-1] if found else []
+        if (
+            0 < len(last) < at_once
+            and ticket == last[-1] + 1
+            and wanted[ticket].processors == wanted[last[-1]].processors
+        ):
+            last.append(ticket)
+        else:
+            found.append([ticket])
+    return found
+
+
+def _alive(there: list[Has]) -> list[Has]:
+    return [has for has in there if has.phase not in (TicketPhase.FAILED, TicketPhase.ENDED)]
 
 
 def _the_one(alive: list[Has], want: WantedTicket | None) -> Has | None:
@@ -192,11 +215,11 @@ def _the_one(alive: list[Has], want: WantedTicket | None) -> Has | None:
     if want is None or want.given or not alive:
         return None
 
-    def rank(has: Has) -> tuple[bool, bool, int]:
+    def rank(has: Has) -> tuple[bool, bool]:
         mine = bool(want.node) and (want.node == has.place or want.node.startswith(f"{has.place}-"))
-        return not mine, has.phase is not TicketPhase.RUNNING, has.key
+        return not mine, has.phase is not TicketPhase.RUNNING
 
-    return min(alive, key=rank)
+    return min(alive, key=rank)  # the oldest of those
 
 
 class Thread:

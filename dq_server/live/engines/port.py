@@ -8,60 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
+from dq_client.deploy.batch.system import Has, Refusal, TicketPhase, Unclear
 
-class Refusal(Exception):
-    """It will not come, for the reason given."""
-
-
-class Unclear(Exception):
-    """The engine has not answered: what it was asked may have been done, or be done later."""
-
-
-class TicketPhase(StrEnum):
-    """How far a node is."""
-
-    PENDING = "pending"  # asked for, not granted
-    RUNNING = "running"  # granted: its agent starts, or has started
-    REVOKED = "revoked"  # granted and taken back: what is left there is ended after `left_s`
-    ENDED = "ended"  # the engine has it no more
-
-
-@dataclass(frozen=True, slots=True)
-class Has:
-    """What an engine has under a ticket. More than one with the same ticket is a mistake of ours.
-
-    key     by which it is given back
-    why     in the engine's words
-    place   where it is, in the engine's words; empty: not known
-    left_s  of its time; None: it may stay for as long as it is wanted. If REVOKED: until the
-            engine ends what is left there; None: not known
-    """
-
-    ticket: int
-    key: int
-    phase: TicketPhase
-    why: str
-    place: str = ""
-    left_s: float | None = None
+__all__ = ["Has", "Refusal", "TicketPhase", "Unclear"]  # the port of batch systems has the same
 
 
 class Engine(Protocol):
-    """See the module's docstring. `period_s`: how often it may be asked what it has."""
+    """See the module's docstring.
 
-    period_s: float  # while something is on its way
+    name       in messages
+    at_once    how many nodes one request may be for
+    """
+
+    name: str
+    at_once: int
+    period_s: float  # how often it may be asked what it has, while something is on its way
     idle_period_s: float  # while nothing is
 
-    def ask(self, ticket: int, processors: int) -> None:
-        """Ask for a node. Refusal; Unclear."""
+    def ask(self, tickets: Sequence[int], processors: int) -> None:
+        """Ask for a node for each of these, consecutive numbers: all or none. Refusal; Unclear."""
 
-    def give(self, keys: Sequence[int]) -> None:
+    def give(self, keys: Sequence[str]) -> None:
         """Let it have these back, and withdraw those that are pending. Refusal; Unclear."""
 
     def poll(self) -> list[Has]:
-        """All that it has of this cluster, and what has ended lately. Refusal; Unclear."""
+        """All that it has of this cluster, the oldest first, and what has ended lately.
+
+        Refusal; Unclear.
+        """
 
     def words(self, ticket: int) -> str:
         """What a node that has ended said last; empty: nothing."""

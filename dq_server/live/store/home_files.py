@@ -16,7 +16,7 @@ from dq_client.base.home import Home
 
 CONFIG = "config.toml"
 NOTED = (CONFIG, "identity", "address", "network.json", "cluster.json", "hosts.json",
-         "slurm.json")  # fmt: skip
+         "batch.json")  # fmt: skip
 
 
 def noted(home: Home) -> dict[str, Path]:

@@ -20,13 +20,12 @@ def own_home(home: Home) -> Home:
     return Home(Path(f"/var/tmp/dq-{os.getuid()}-{mark}"))  # noqa: S108 - made with mode 0700
 
 
-def free_name(home: Home) -> str:
-    """Slurm's name of this node; with -2, -3 ... if other holders of the cluster have it.
+def free_name(home: Home, base: str) -> str:
+    """`base`, the node's name in its batch system; with -2, -3 ... if other holders have it.
 
     The name is this process's until it ends. Names are used again, so that the server does not
     know ever more nodes.
     """
-    base = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
     home.create()
     folder = home.root / "holders"
     folder.mkdir(mode=0o700, exist_ok=True)
