@@ -81,7 +81,8 @@ def cluster(
     folder of its own, which is removed in the end.
 
     Raises:
-        UsageError: for an invalid file; for hosts or a batch system, which `dq up` starts (then `connect`).
+        UsageError: for an invalid file; for hosts or a batch system, which `dq up` starts
+                (then `connect`).
     """
     from dq_client.cli.cluster_commands import cluster_of
     from dq_client.deploy.mechanism import require_fit
