@@ -24,7 +24,7 @@ def growing(iterations: int, seconds: float = 0.2) -> tuple[object, ...]:
 
 
 def test_from_zero_nodes_with_a_job_and_back(on_slurm: OnSlurm) -> None:
-    on_slurm.up_with("idle_s = 8")  # longer than the job measures before it takes more
+    on_slurm.up_with("idle_s = 20")  # longer than the job measures before it takes more
     assert on_slurm.nodes() == {} and on_slurm.holders() == {}
     job = on_slurm.submit("-n", 1, "--sizes", "1,2,4", *growing(120, 0.4))
     states = set(on_slurm.nodes().values())
@@ -45,7 +45,7 @@ def test_from_zero_nodes_with_a_job_and_back(on_slurm: OnSlurm) -> None:
     whats = [d["what"] for d in on_slurm.pool()["decisions"]]
     assert (whats.count("ask"), whats.count("drain"), whats.count("give")) == (4, 4, 4)
     text = on_slurm.dq("pool")
-    assert "need 1 processors; 0 are idle" in text and "idle for 8 s (idle_s = 8)" in text
+    assert "need 1 processors; 0 are idle" in text and "idle for 20 s (idle_s = 20)" in text
     (asked,) = [d for d in json.loads(on_slurm.dq("why", job, "--json"))["story"]
                 if d["code"] == "pool_for_queue"]  # fmt: skip
     assert asked["what"] == "pool" and asked["figures"]["nodes"] == 1
