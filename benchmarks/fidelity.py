@@ -23,7 +23,7 @@ from dq_client.deploy.mechanism import choose
 from harness.live import LiveCluster, cluster_path
 from harness.output import note
 
-FIDELITIES = ("paced", "contained", "governor")  # ratios are to the first
+FIDELITIES = ("paced", "contained")  # ratios are to the first
 
 
 @dataclass(frozen=True, slots=True)

@@ -267,7 +267,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--app", choices=sorted(APPS), default="matmul")
     parser.add_argument("--n", type=whole_number(1), nargs="+", help="sizes of the matrices")
     parser.add_argument("--network", choices=sorted(NETWORKS), nargs="+")
-    parser.add_argument("--fidelity", choices=("paced", "contained", "governor"), default="paced")
+    parser.add_argument("--fidelity", choices=("paced", "contained"), default="paced")
     parser.add_argument(
         "--repeat", type=whole_number(1), default=1, help="how often the scheduler searches"
     )

@@ -98,7 +98,7 @@ def _common(command: Any) -> Any:
 @click.option("--cluster", "file", help="Cluster file, or the name of one of ours (hostfiles/).")
 @click.option("--local", type=int, help="This machine as N processors.")
 @click.option(
-    "--fidelity", type=click.Choice(["paced", "contained", "governor", "auto"]), default="paced",
+    "--fidelity", type=click.Choice(["paced", "contained", "auto"]), default="paced",
     help="How emulated nodes are slowed (docs/emulation.md).",
 )  # fmt: skip
 @click.option("--detach", is_flag=True, help="Return once the cluster is up.")

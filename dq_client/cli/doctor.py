@@ -156,7 +156,7 @@ def measure_emulation(file: str, fidelity: str, busy: tuple[int, ...], as_json: 
 @click.option("--emulation", "cluster", help="Measure the emulated nodes of this cluster file.")
 @click.option(
     "--fidelity",
-    type=click.Choice(["paced", "contained", "governor", "auto"]),
+    type=click.Choice(["paced", "contained", "auto"]),
     default="paced",
     help="How emulated nodes are slowed (docs/emulation.md).",
 )

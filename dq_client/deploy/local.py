@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from dq_client.node.fleet import Fleet
 
 PATIENCE_S = 20.0
-BY_KERNEL = ("contained", "governor")  # mechanisms that slow nodes from outside
 
 
 def wait_until(what: Callable[[], bool], patience_s: float, otherwise: str) -> None:
@@ -137,23 +136,15 @@ def make_fleet(home: Home, cluster: Cluster, mechanism: str) -> Fleet:
     """What the cluster's agents are started from; the kernel's part of the emulation is made."""
     from dq_client.node.fleet import Fleet
 
-    if mechanism not in BY_KERNEL:
+    if mechanism != "contained":
         return Fleet(cluster.agents(), name=cluster.name)
     # Each node is limited by the kernel, not by the library.
-    from dq_client.node.emulation import contained, enforcement, governor
+    from dq_client.node.emulation import contained, enforcement
 
     cores = {n.name: n.processors * (n.core_share or 1.0) for n in cluster.nodes}
     nodes = [msgspec.structs.replace(n, core_share=None) for n in cluster.nodes]
     fleet = Fleet({n.name: [n] for n in nodes}, name=cluster.name)
     contained.record(home, [])
-    if mechanism == "governor":
-        fleet.slowed = enforcement.by_governor(home, cores)
-        wait_until(
-            lambda: governor.running(home) is not None,
-            PATIENCE_S,
-            f"the governor did not start: see {home.log / 'governor.err'}",
-        )
-        return fleet
     groups = contained.make_groups(home, cores)
     if os.geteuid() != 0:  # no namespaces: the library shapes the links
         fleet.slowed = enforcement.by_groups(groups)
@@ -213,14 +204,12 @@ def bring_up(
     `keep_alive`: with a supervisor, which starts agents again that are killed.
     """
     cluster = replace(cluster, nodes=tuple(shared_out(cluster.nodes)))
-    by_kernel = mechanism in BY_KERNEL
-    if by_kernel:
+    if mechanism == "contained":
         from dq_client.node.emulation import contained
 
         home.create()
         contained.remove_of(home)
         os.close(opened.open_log(home.root / "contained"))
-    if mechanism == "contained":
         server_options = [*server_options, "--address", contained.server_address(home)]
     if len(cluster.agents()) > 1:  # they race; one agent tells of its nodes in order
         server_options = [*server_options, f"--expected={','.join(n.name for n in cluster.nodes)}"]
@@ -229,7 +218,7 @@ def bring_up(
         fleet = make_fleet(home, cluster, mechanism)
         fleet.options, fleet.mechanism = server_options, mechanism
         _start_fleet(home, fleet, keep_alive=keep_alive)
-        if by_kernel:
+        if mechanism == "contained":
             contained.record(home, [int(info["pid"]) for info in running_agents(home).values()])
     except BaseException:
         _tear_down(home)

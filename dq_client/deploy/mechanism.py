@@ -2,7 +2,6 @@
 
 paced       the resize library makes each rank wait: no privileges
 contained   the kernel does: cgroups, and with root a set of namespaces and a shaped link per node
-governor    contained where no cgroup can be made: processes are stopped and continued
 
 Nodes that are all busy at once must each get their share of a core, or every measurement on them is
 wrong. So shares that add up to more than the machine has are refused, with what would fit.
@@ -18,18 +17,12 @@ from typing import Literal, TypeAlias
 from dq_client.base.errors import UsageError
 from dq_client.deploy.cluster import Cluster, usable_cores
 
-Fidelity: TypeAlias = Literal["paced", "contained", "governor", "auto"]
+Fidelity: TypeAlias = Literal["paced", "contained", "auto"]
 ROUNDING = 1e-9  # of a sum of shares
-FIDELITIES = ("paced", "contained", "governor", "auto")
+FIDELITIES = ("paced", "contained", "auto")
 
 PACED_LEAVES_OUT = (
     "not slowed: start-up, packing and copying, files, programs without the resize library"
-)
-GOVERNOR_WORDS = (
-    "contained by a governor, as no control group is used: processes of jobs are stopped and"
-    " continued; not modelled: processes shorter than half a second; no links of the kernel's:"
-    " messages of the resize library take the time of the emulated links, other bytes go through"
-    " shared memory; caches and memory bandwidth are shared"
 )
 
 
@@ -37,7 +30,7 @@ GOVERNOR_WORDS = (
 class Mechanism:
     """What was chosen, and one line for people."""
 
-    name: Literal["paced", "contained", "governor", "none"]
+    name: Literal["paced", "contained", "none"]
     words: str
 
 
@@ -48,35 +41,18 @@ def choose(cluster: Cluster, fidelity: str) -> Mechanism:
     if cluster.engine != "emulated":
         return Mechanism("none", "")
     if fidelity != "paced":
-        found = _by_kernel(fidelity)
-        if found is not None:
-            return found
+        from dq_client.node.emulation import contained
+
+        missing = contained.what_is_missing()
+        if not missing:
+            return Mechanism("contained", contained_words())
+        if fidelity == "contained":
+            raise UsageError(f"--fidelity contained: {missing}; --fidelity paced needs nothing")
     links = "messages take the time of the emulated links" if cluster.link else "no links emulated"
     return Mechanism(
         "paced",
         f"paced: computing is stretched to each node's share, {links}; {PACED_LEAVES_OUT}",
     )
-
-
-def _by_kernel(fidelity: str) -> Mechanism | None:
-    """What --fidelity contained, governor or auto gives; None: auto has to be paced."""
-    from dq_client.base import cgroups
-    from dq_client.node.emulation import contained, governor
-
-    missing = contained.what_is_missing()
-    if fidelity != "governor" and not missing:
-        return Mechanism("contained", contained_words())
-    if fidelity == "auto":
-        return None
-    if fidelity == "contained" and cgroups.find() is not None:
-        raise UsageError(
-            f"--fidelity contained: {missing}; --fidelity governor and paced do without"
-        )
-    lacking = governor.what_is_missing()
-    if lacking:
-        why = lacking if fidelity == "governor" else f"{missing}, and no governor: {lacking}"
-        raise UsageError(f"--fidelity {fidelity}: {why}; --fidelity paced needs nothing")
-    return Mechanism("governor", GOVERNOR_WORDS)
 
 
 def contained_words() -> str:

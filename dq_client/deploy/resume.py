@@ -55,7 +55,7 @@ def mend(home: Home, asked: Cluster | None, options: Sequence[str]) -> Mended | 
     # The first process of a node with namespaces is its agent: without agents nothing is left.
     ranks = not fleet.in_namespaces and bool(process_tree.of_home(home.root))
     nothing_left = info is None and not agents and not ranks
-    if nothing_left and fleet.mechanism in local.BY_KERNEL:
+    if nothing_left and fleet.mechanism == "contained":
         return None  # what the kernel has of it may be gone, too: all of it is made anew
     if asked is not None and _shape(asked.agents()) != _shape(fleet.agents):
         if nothing_left:

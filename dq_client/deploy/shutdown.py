@@ -30,13 +30,12 @@ RETIRES_WITHIN_S = 3.0  # an agent that was told to
 # How the processes of a cluster name themselves (base/process.py, rename), but for ranks; and what
 # is executed for them: until it has begun it has no other name.
 SUPERVISOR, SERVER, AGENT = "dq-supervisor", "dq-server", "dq-agent"
-NAMES = (SUPERVISOR, SERVER, AGENT, "dq-governor", "dq-starter", "dq-keeper", "dq-web", "dq-hooks")
+NAMES = (SUPERVISOR, SERVER, AGENT, "dq-starter", "dq-keeper", "dq-web", "dq-hooks")
 MODULES = {
     "dq_client.deploy.supervisor": SUPERVISOR,
     "dq_client.deploy.ssh.kept_alive": SUPERVISOR,
     "dq_server.live": SERVER,
     "dq_client.node.agent": AGENT,
-    "dq_client.node.emulation.governor": "dq-governor",
     "dq_client.show.web.process": "dq-web",
     "dq_client.show.hooks.process": "dq-hooks",
 }

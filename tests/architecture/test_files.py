@@ -16,7 +16,7 @@ FILES = (
     "base/process_tree.py",
     *(f"deploy/{name}.py" for name in ("local", "resume", "shutdown", "sidecars", "standby")),
     "deploy/server_watch.py", "deploy/supervisor.py", "deploy/ssh/kept_alive.py",
-    "node/emulation/governor.py", "node/fleet.py", "node/local_agents.py", "node/supervision.py",
+    "node/fleet.py", "node/local_agents.py", "node/supervision.py",
 )  # fmt: skip
 OPENS = {"read_text", "read_bytes", "write_text", "write_bytes", "touch"}
 DOOR = "dq_client/base/opened.py"

@@ -17,7 +17,6 @@ from dq_client.deploy.cluster import read_cluster
 from dq_client.deploy.ssh import bringup as hosts
 from dq_client.deploy.ssh import kept_alive, remote_bootstrap
 from dq_client.node import fleet, local_agents, supervision
-from dq_client.node.emulation import governor
 from dq_client.show.hooks import config as hooks
 from dq_server.live.clock import clock_of
 from dq_server.live.configuration import read_config
@@ -70,7 +69,6 @@ NOT_NEEDED: dict[str, Callable[[Home], Any]] = {
     supervision.FILE: supervision.pid_of,
     "standby-runs.json": standby.runs,
     "web.json": lambda home: sidecars.running(home, "web"),
-    "governor/governor.json": governor.running,
     "clock.json": lambda home: clock_of(home.root / "clock.json"),
     "identity": Home.identity,
 }  # fmt: skip

@@ -14,7 +14,7 @@ from dq_client.base.errors import UsageError
 from dq_client.deploy import mechanism
 from dq_client.deploy.cluster import Cluster, read_cluster
 from dq_client.deploy.mechanism import require_fit
-from dq_client.node.emulation import governor, network
+from dq_client.node.emulation import network
 
 HOSTFILES = Path(__file__).parents[2] / "hostfiles"
 
@@ -99,18 +99,13 @@ def test_paced_says_what_it_leaves_out(opteron: Cluster) -> None:
     assert "not slowed" in chosen.words
 
 
-def test_without_control_groups_auto_is_paced_and_contained_has_a_governor(
+def test_without_control_groups_auto_is_paced_and_contained_is_refused(
     opteron: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(cgroups, "find", lambda: None)
-    monkeypatch.setattr(governor, "what_is_missing", lambda: "")
     assert mechanism.choose(opteron, "auto").name == "paced"
-    chosen = mechanism.choose(opteron, "contained")
-    assert chosen.name == "governor"
-    assert "not modelled" in chosen.words
-    monkeypatch.setattr(governor, "what_is_missing", lambda: "the kernel is too old")
-    with pytest.raises(UsageError, match=r"no control groups.*too old.*--fidelity paced"):
+    with pytest.raises(UsageError, match=r"no control groups.*--fidelity paced"):
         mechanism.choose(opteron, "contained")
 
 

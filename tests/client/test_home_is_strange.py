@@ -22,7 +22,6 @@ from dq_client.deploy.ssh import bringup as hosts
 from dq_client.deploy.ssh import kept_alive, remote_bootstrap
 from dq_client.node import fleet, local_agents, supervision
 from dq_client.node.agent import allegiance, copies, holdings
-from dq_client.node.emulation import governor
 from dq_client.node.ranks import ends, marks
 from dq_server.core.model.errors import SchedulerError
 from dq_server.live import offline
@@ -85,9 +84,6 @@ USES: dict[str, list[Callable[[Home], Any]]] = {
     "server.lock": [_lock, copy_of_reader],
     "web.json": [lambda home: sidecars.running(home, "web"), sidecars.stop_all],
     "hooks.json": [lambda home: sidecars.running(home, "hooks")],
-    "governor/governor.json": [governor.running],
-    "governor/lock": [governor.start],
-    "governor/cores.json": [governor.end],
     "clock.json": [lambda home: clock_of(home.root / "clock.json")],
     "network.json": [lambda home: _network_of(home, {}), lambda home: _network_of(home, {"a": ""})],
     "address": [_last_address],

@@ -18,9 +18,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from dq_client.base.errors import UsageError
 from dq_client.base.home import Home
 from dq_client.deploy import local
-from dq_client.node.emulation import contained, governor
+from dq_client.node.emulation import contained
 
 ROOT = Path(__file__).parents[2]
 PROBE = "import msgspec, mpi4py, numpy, dq_client.base.cgroups as c; print(c.find())"
@@ -51,8 +52,6 @@ dq down
 KILLED = """
 dq up --cluster "$1" --fidelity "$2" --detach
 dq submit --sizes 3 -- python -c "
-from dq_client.base import slowed_rank
-slowed_rank.join('n1')
 open('$DQ_HOME/burning', 'w').close()
 while True:
     pass"
@@ -120,30 +119,36 @@ def leftovers(home: Home) -> dict[str, int]:
         "processes": len(local.leftovers(home)),
         "in the kernel": int(tag in contained.tags()),
         "records": len(list(Path(tempfile.gettempdir()).glob(f"dq-emulation-*/{tag}.json"))),
-        "governors": int(governor.folder_of(home).exists()),
     }
 
 
-NOTHING = {"processes": 0, "in the kernel": 0, "records": 0, "governors": 0}
+NOTHING = {"processes": 0, "in the kernel": 0, "records": 0}
 
 
 @pytest.mark.live
 @pytest.mark.mpi
-@pytest.mark.parametrize("fidelity", ["paced", "contained"])
-def test_a_cluster_lives_and_leaves_nothing(way: list[str], home: Home, fidelity: str) -> None:
+def test_a_cluster_lives_and_leaves_nothing(way: list[str], home: Home) -> None:
     assert leftovers(home) == NOTHING
-    done = run(way, home, LIFE, fidelity)
+    done = run(way, home, LIFE, "auto")
     assert done.returncode == 0, done.stderr
     up, result = (json.loads(line) for line in done.stdout.splitlines())
-    assert up["mechanism"] == {"paced": "paced", "contained": "governor"}[fidelity]
-    assert ("not slowed" if fidelity == "paced" else "not modelled") in done.stderr
+    assert up["mechanism"] == "paced"
+    assert "not slowed" in done.stderr
     assert result["ok"]
+    assert leftovers(home) == NOTHING
+
+
+def test_nodes_cannot_be_contained(way: list[str], home: Home) -> None:
+    done = run(way, home, LIFE, "contained")
+    assert done.returncode == UsageError.exit_code
+    (line,) = done.stderr.splitlines()
+    assert "no control groups can be made here" in line and "--fidelity paced" in line
     assert leftovers(home) == NOTHING
 
 
 @pytest.mark.live
 @pytest.mark.mpi
 def test_what_a_killed_server_left_is_removed(way: list[str], home: Home) -> None:
-    done = run(way, home, KILLED + "dq doctor --clean", "contained")
+    done = run(way, home, KILLED + "dq down --force", "paced")
     assert done.returncode == 0, done.stderr
     assert leftovers(home) == NOTHING

@@ -51,7 +51,7 @@ def make_agent(
     notice = notice or Notice()
     folder = home.agent(name)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Nodes that are slowed from outside (the governor, control groups) cannot slow ranks that
+    # Nodes that are slowed from outside (control groups) cannot slow ranks that
     # were started elsewhere: a job would seem to run on nodes that are faster than they are.
     adopts = "" if environment else machine()
     environment = {**(environment or {}), "DQ_SERVER_FILE": str(folder / "server")}

@@ -2,8 +2,7 @@
 
 contained.py      a contained cluster: made, found again after a crash, removed
 network.py        its bridge and shaped links
-governor.py       without control groups: processes are stopped and continued by a budget
-job_processes.py  finding those processes
+job_processes.py  finding the processes of jobs
 enforcement.py    what agents do for all this where no namespace does it
 
 Which mechanism, and whether the nodes fit: deploy/mechanism.py. Control groups, and how a rank

@@ -26,7 +26,7 @@ from dq_client.base.home import Home, created_s, is_alive
 from dq_client.base.private import check_own, make_private
 from dq_client.base.text_files import object_of
 from dq_client.node import supervision
-from dq_client.node.emulation import governor, network
+from dq_client.node.emulation import network
 
 
 def _records() -> Path:
@@ -111,7 +111,6 @@ def remove(tag: str) -> None:
     while any(is_alive(*agent) for agent in _agents(tag)) and time.monotonic() < deadline:
         time.sleep(0.01)
     if owner is not None:
-        governor.end(owner)
         _kill_jobs(owner)
     hierarchy = cgroups.find()
     if hierarchy is not None:
