@@ -12,7 +12,7 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 from dq_client.base import opened
 from dq_client.base.errors import UsageError, known_words
@@ -109,8 +109,11 @@ def explained(text: str, kind: Any = None) -> str:
     if wrong := re.fullmatch(r"Invalid enum value (.*)", what):
         words = get_args(_kind_at(kind, steps))
         return f"{at}{wrong[1]} is unknown; {known_words(wrong[1], map(str, words))}"
-    if wrong := re.fullmatch(r"Expected `(\w+)` ((?:[<>]=? ?|of length <?=? ?)\S+)", what):
+    if wrong := re.fullmatch(r"Expected `(\w+)` ((?:of length )?[<>]=? ?\S+)", what):
         return f"{at}{_KINDS.get(wrong[1], wrong[1])} {wrong[2]} is needed"
+    if wrong := re.fullmatch(r"Expected `str` matching regex '(.*)'", what):
+        pattern = wrong[1].replace("\\\\", "\\").removeprefix("\\A").removesuffix("\\Z")
+        return f"{at}the text must match {pattern}"
     return f"{at}{what}"
 
 
@@ -125,11 +128,18 @@ def _kind_at(kind: Any, steps: list[str]) -> Any:
     import msgspec
 
     for step in steps:
+        kind = _plain(kind)
         if hasattr(kind, "__struct_fields__"):
             kind = {f.encode_name: f.type for f in msgspec.structs.fields(kind)}.get(step)
         else:  # of a list or a table, what its entries are
-            kind = get_args(kind)[-1] if get_args(kind) else None
+            entries = [k for k in get_args(kind) if k is not ...]
+            kind = entries[-1] if entries else None
         structs = [k for k in get_args(kind) if k is not type(None)]
         if len(structs) == 1 and type(None) in get_args(kind):
             kind = structs[0]  # optional
-    return kind
+    return _plain(kind)
+
+
+def _plain(kind: Any) -> Any:
+    """Without the bounds of its values."""
+    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
