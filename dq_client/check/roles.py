@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from enum import Enum, auto
 
 from dq_client.check import words as w
-from dq_client.check.graph import STATES_MAX, Node, Stack, Whole, edges
+from dq_client.check.graph import CONTROL, STATES_MAX, Node, Stack, Whole, edges
 from dq_client.check.program import Program
 
 PLACES = w.RANK | w.SIZE
@@ -63,7 +63,7 @@ def is_past(changes: list[Node], heads: list[Node], program: Program, made_of: i
     come from
     """
     whole = program.whole()
-    if any(part.gathered for change in changes for part in change.passed):
+    if _is_gathered(changes):
         own = [base for base, index in program.indexed if whole.sources([index]) & w.RANK]
         if any(set(heads) & _passed(base) for base in own):
             return True
@@ -79,6 +79,21 @@ def is_past(changes: list[Node], heads: list[Node], program: Program, made_of: i
                 seen.add(user)
                 todo.append(user)
     return False
+
+
+def _is_gathered(changes: list[Node]) -> bool:
+    """Whether a list with an entry of each rank is in what the changes are made of."""
+    seen: set[tuple[Node, Stack]] = {(change, ()) for change in changes}
+    todo = list(seen)
+    while todo and len(seen) <= STATES_MAX:
+        node, stack = todo.pop()
+        if node.gathered:
+            return True
+        for each, inside, way in edges(node, stack):
+            if way != CONTROL and (each, inside) not in seen:
+                seen.add((each, inside))
+                todo.append((each, inside))
+    return bool(todo)
 
 
 def is_on_root(change: Node) -> bool:

@@ -98,7 +98,7 @@ AROUND: dict[tuple[str, int], tuple[str, str]] = {
     ("programs.md", 3): (
         "from scipy.sparse.linalg import LinearOperator, cg\n"
         "n = 4000\nb = np.ones(n)\nx = rs.value('x', np.zeros(n))\n"
-        "rows = rs.array('rows', n, init=lambda i: 2.0 + i / n)\n"
+        "rows = rs.array('rows', n, init=lambda i: 2.0 + 0.1 * i / n)\n"
         "def times(v):\n    time.sleep(0.02)\n    i, wide = rows.indices, np.r_[0.0, v, 0.0]\n"
         "    mine = rows.local * v[i] - wide[i] - wide[i + 2]\n"
         "    return np.concatenate(rs.comm.allgather(mine))",
