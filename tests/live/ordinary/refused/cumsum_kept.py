@@ -1,4 +1,5 @@
 """Offsets from the counts of all ranks, computed at the end of an iteration for the next one."""
+
 import numpy as np
 import resize_lib
 from mpi4py import MPI
