@@ -81,7 +81,7 @@ def test_a_report_has_the_same_pictures_without_a_server(tmp_path: Path) -> None
         until(driver, BLOCKS, lambda n: n == len(own["places"]))
         label = "document.querySelector('{}').getAttribute('aria-label')"
         spot = until(driver, label.format(".curve"), lambda text: bool(text) and "spot" in text)
-        assert spot.startswith("Time of an iteration: 2: 1 min 0 s, 4: 28.9 s")
+        assert spot.startswith("Time of an iteration: 2: 60.1 s, 4: 28.9 s")
         assert spot.endswith("sweet spot 16 processors")
         until(driver, label.format("#use"), lambda text: bool(text) and "Processors in use" in text)
         for width in (1300, 390):

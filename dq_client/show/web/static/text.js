@@ -14,7 +14,7 @@ export const clock = (time_s) => new Date(time_s * 1000).toTimeString().slice(0,
 export function duration(s) {
   const two = (n) => String(n).padStart(2, "0");
   if (s < 1) return `${Math.round(s * 1000)} ms`;
-  if (s < 99.5) return `${s.toPrecision(3)} s`;
+  if (s < 99.5) return `${Number(s.toPrecision(3))} s`;
   const minutes = Math.floor(Math.round(s) / 60), hours = Math.floor(minutes / 60);
   if (hours < 1) return `${minutes}m ${two(Math.round(s) % 60)}s`;
   if (hours < 48) return `${hours}h ${two(minutes % 60)}m`;
