@@ -77,8 +77,10 @@ def _missing(argv: list[str], folder: Path, env: Mapping[str, str]) -> str:
     program = argv[0]
     if _found(program, folder, env) is None:
         if "/" in program:
-            there = os.access(folder / program, os.F_OK)
-            return f"{folder / program}: {'cannot be executed' if there else 'no such program'}"
+            path = folder / program
+            if os.access(path, os.F_OK):
+                return f"{path} is not executable: chmod +x makes it so, or name its interpreter"
+            return f"{path}: no such program"
         way = "--with-dq runs the Python of dq" if _is_python(program) else "give its path"
         return f"{program}: no such program in PATH of the job; {way}"
     script = script_of(argv)

@@ -54,7 +54,7 @@ def submitted(folder: Path, *argv: str, **more: Any) -> m.Submit:
         (["python9"], "python9: no such program in PATH of the job; --with-dq runs"),
         (["./no-such-program"], "/no-such-program: no such program"),
         (["/nonexistent/program", "-x"], "/nonexistent/program: no such program"),
-        (["./data.txt"], "/data.txt: cannot be executed"),
+        (["./data.txt"], "/data.txt is not executable: chmod +x"),
         (["."], "no such program"),
         ([sys.executable, "gone.py"], "/gone.py: no such file"),
         (["sh", "gone.sh", "arg"], "/gone.sh: no such file"),
