@@ -78,7 +78,7 @@ def _missing(argv: list[str], folder: Path, env: Mapping[str, str]) -> str:
     if _found(program, folder, env) is None:
         if "/" in program:
             path = folder / program
-            if os.access(path, os.F_OK):
+            if path.is_file():
                 return f"{path} is not executable: chmod +x makes it so, or name its interpreter"
             return f"{path}: no such program"
         way = "--with-dq runs the Python of dq" if _is_python(program) else "give its path"

@@ -15,6 +15,7 @@ from tests.live.screenshots import FOLDER, PAGES, shoot
 
 SIZES = {**{name: (width, height) for name, _, width, height in PAGES},
          "top": (1300, 780), "report": (1100, 900)}  # fmt: skip
+RUNS = {"sweet-spot"}  # cut out of the report of a run that takes minutes
 BYTES_MAX = 150_000
 
 
@@ -37,4 +38,4 @@ def test_the_script_makes_every_picture(tmp_path: Path) -> None:
 def test_every_picture_is_shown_and_every_shown_one_is_there() -> None:
     text = "".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
     shown = set(re.findall(r"!\[[^\]]+\]\(images/([\w-]+)\.png\)", text))
-    assert shown == SIZES.keys() == {path.stem for path in FOLDER.glob("*.png")}
+    assert shown == SIZES.keys() | RUNS == {path.stem for path in FOLDER.glob("*.png")}
