@@ -47,7 +47,7 @@ def shown(name: str) -> str:
         ]
         return _rows(("state", "may be followed by"), rows)
     if name == "failures":
-        return _rows(("error", "who undoes what"), [(f.name, f.value) for f in Failure])
+        return _rows(("error", "recovery"), [(f.name, f.value) for f in Failure])
     return stages(TABLES[name])
 
 

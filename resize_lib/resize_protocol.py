@@ -49,7 +49,7 @@ class Failure(Enum):
     """What an error in a stage leads to, and who undoes what."""
 
     POSTPONE = "tried again at later remap points, refused after 8: rank 0 sends Aborted"
-    STAY = "nothing has changed: rank 0 sends Aborted, its keeper ends the new ranks"
+    STAY = "no state has changed; rank 0 sends Aborted, its keeper ends the new ranks"
     KEEP = "every rank drops its new parts and keeps the old ones; rank 0 sends Aborted"
     RETREAT = "every rank drops its new parts; then the table of the retreat"
     END = "not agreed: the rank ends the job, the server restarts it from its copy"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from dq_client.check import words as w
 from dq_client.check.facts import Facts
 from dq_client.check.program import Loop, Program
+from dq_client.check.roles import Role
 from dq_client.check.view import Variable, View
 
 LOCAL = {"rank", "part", "clock"}  # what differs between the ranks of one job
@@ -67,7 +68,7 @@ def _judged(name: str, variable: Variable, kinds: set[str]) -> Iterator[Trouble]
         return
     if variable.accumulates and w.GENERATOR in kinds:
         yield Trouble(variable.line, "cannot-travel", name)
-    elif variable.accumulates and variable.loop & LOCAL:
+    elif variable.accumulates and variable.loop & LOCAL and variable.role is not Role.ROOT:
         yield Trouble(variable.changed_line, "lost-at-shrink", name)
     elif not variable.accumulates and not variable.loop and variable.line:
         by_rank = "rank" in variable.set_up and kinds == {w.PLAIN}
