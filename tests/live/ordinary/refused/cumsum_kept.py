@@ -8,13 +8,13 @@ N = 1000
 with resize_lib.session() as rs:
     comm = rs.comm
     x = rs.array("x", N, init=lambda i: i * 0.001)
-    offsets = np.cumsum(comm.allgather(len(x.local)))
+    offsets = np.cumsum(comm.allgather(len(x.local)))  # refused
     total = 0.0
     for step in rs.iterations(20):
         first = offsets[comm.rank] - len(x.local)
         where = first + np.arange(len(x.local))
         x.local[:] += 1e-6 * where
-        offsets = np.cumsum(comm.allgather(len(x.local)))
+        offsets = np.cumsum(comm.allgather(len(x.local)))  # refused
     total = comm.allreduce(float(x.local.sum()))
     expected = sum(i * 0.001 + 20 * 1e-6 * i for i in range(N))
     if comm.rank == 0:
