@@ -96,7 +96,7 @@ def measure(rs: Session, folder: Path) -> None:
     """Write down what the steps of carrying take in this rank; in files, for memory is carried."""
     Carry.begin = _around(Carry.begin, folder / "entered")  # type: ignore[method-assign]
     if rs._session.joining is None and rs.rank == 0:
-        for name in ("exchange", "refusal_to_shrink"):
+        for name in ("exchange", "refusal_to_move"):
             setattr(Carry, name, _around(getattr(Carry, name), folder / "carried"))
 
 
