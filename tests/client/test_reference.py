@@ -10,7 +10,6 @@ import pytest
 from harness import reference
 from harness.commands import ROOT
 
-
 # Before any test runs: policies of other tests have options, too.
 PAGES = reference.pages()
 
