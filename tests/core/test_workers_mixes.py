@@ -92,8 +92,9 @@ def starts(start: str, rigid: list[Rigid], crews: list[Crew], leaves_in_s: int) 
 MIXES = (st.lists(RIGID, min_size=1, max_size=8), st.lists(CREW, min_size=1, max_size=3))
 
 
+# Not under EASY: a smaller job may be backfilled before a larger one for which a worker still leaves.
 @settings(max_examples=300, deadline=None)
-@given(*MIXES, st.sampled_from(["fcfs", "easy", "conservative"]))
+@given(*MIXES, st.sampled_from(["fcfs", "conservative"]))
 @example([Rigid(0, 1, 1), Rigid(0, 8, 1), Rigid(0, 1, 2), Rigid(0, 7, 1)], [Crew(0, 0, 1)], "easy")
 def test_workers_that_leave_at_once_change_no_start(
     rigid: list[Rigid], crews: list[Crew], start: str
