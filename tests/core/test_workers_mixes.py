@@ -92,7 +92,7 @@ def starts(start: str, rigid: list[Rigid], crews: list[Crew], leaves_in_s: int) 
 MIXES = (st.lists(RIGID, min_size=1, max_size=8), st.lists(CREW, min_size=1, max_size=3))
 
 
-# Not under EASY: a smaller job may be backfilled before a larger one for which a worker still leaves.
+# Not under EASY: a smaller job may be backfilled before one for which a worker is still leaving.
 @settings(max_examples=300, deadline=None)
 @given(*MIXES, st.sampled_from(["fcfs", "conservative"]))
 @example([Rigid(0, 1, 1), Rigid(0, 8, 1), Rigid(0, 1, 2), Rigid(0, 7, 1)], [Crew(0, 0, 1)], "easy")
