@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import random
+import shutil
+import signal
 import sqlite3
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +20,64 @@ from harness.live import Live
 Json = dict[str, Any]
 
 
+def which(name: str) -> str | None:
+    """The path of a program, also of those for root only."""
+    return shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+
+
+class MiniSystem:
+    """A batch system on this machine. `processes`: its daemons; `log` in `root`: what they say."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def environment(self) -> dict[str, str]:
+        """For its commands."""
+        raise NotImplementedError
+
+    def _daemon(self, name: str, *options: str, **more: str) -> subprocess.Popen[bytes]:
+        program = which(name)
+        assert program is not None
+        with (self.root / "log" / f"{name}.out").open("ab") as out:
+            process = subprocess.Popen(
+                [program, *options], env=self.environment() | more, stdin=subprocess.DEVNULL,
+                stdout=out, stderr=out, cwd="/",
+            )  # fmt: skip
+        self.processes.append(process)
+        return process
+
+    def _last_lines(self, paths: Iterable[Path]) -> str:
+        lines = [x for p in sorted(paths) for x in p.read_text(errors="replace").splitlines()[-5:]]
+        return "\n".join(lines)
+
+    def _end_daemons(self) -> None:
+        for process in reversed(self.processes):
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+        for process in self.processes:
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(15)
+
+    def run(self, *words: object, check: bool = True) -> str:
+        """Standard output of one of its commands."""
+        done = subprocess.run(
+            [str(w) for w in words], env=self.environment(), capture_output=True, text=True,
+            timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0 or not check, f"{words}: {done.stderr}{done.stdout}"
+        return done.stdout.strip()
+
+
 class OnBatchSystem(Live):
     """A cluster of at most four nodes that a batch system is asked for."""
+
+    def up_with(self, pool: str = "") -> None:
+        """`dq up` with this pool of at most four nodes."""
+        raise NotImplementedError
 
     def nodes(self) -> dict[str, str]:
         """Names and states."""
@@ -89,3 +151,26 @@ class Fake:
     def gone(self) -> None:
         """The system's own command is there again."""
         self.file.unlink()
+
+
+def killed_while_it_asks(
+    on: OnBatchSystem, fake: Fake, command: str, held: Callable[[], list[int]], kills: int
+) -> None:
+    """The server, so many times; the system takes its time before it has a request, and after."""
+    dice = random.Random(7)
+    fake.does(
+        f'sleep .0$((RANDOM % 10)); {command} "$@"; code=$?; sleep .$((RANDOM % 3)); exit $code'
+    )
+    # Idle nodes go at once, so that each job that follows one asks anew.
+    on.up_with("idle_s = 0\ngrow = false\nretry_s = 1\nretry_max_s = 1")
+    jobs: list[int] = []
+    for _ in range(kills):
+        if len(jobs) > 2:
+            on.dq("kill", jobs.pop(0))
+        jobs.append(on.submit("-n", 1, "--kind", "rigid", "--", "sleep", 600))
+        time.sleep(dice.uniform(0.0, 0.5))
+        os.kill(on.home.server()["pid"], signal.SIGKILL)
+        on.dq("server", "start", "--detach")
+    on.until(lambda: on.agrees_with(held()), 120)
+    time.sleep(3)
+    assert on.agrees_with(held()), "and it stays so"

@@ -104,10 +104,21 @@ def find() -> Hierarchy | None:
 
 
 def join(node: str) -> None:
-    """Put this process into its node's group, if the cluster has groups; called once MPI is up."""
+    """Put this process into its node's group, if the cluster has groups; called once MPI is up.
+
+    Start-up is not charged at the emulated speed: four ranks take 0.7 s to start at full speed and
+    3.6 s inside 5 % of a core.
+    """
     top = os.environ.get(JOIN_VARIABLE)
     if top:
-        _write(Path(top) / node / "cgroup.procs", "0")
+        put(Path(top) / node, 0)
+
+
+def leave() -> None:
+    """Put this process above the cluster's groups, where no quota is: it measures a link."""
+    top = os.environ.get(JOIN_VARIABLE)
+    if top:
+        put(Path(top).parent, 0)
 
 
 def put(folder: Path, pid: int) -> None:

@@ -26,18 +26,18 @@ SECRETS = ("DQ_JOB_KEY", "DQ_COPY_KEY")
 CANNOT_RUN = 127  # as a shell says of a program that cannot be run
 PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 15, 36
 
-# What batch systems send to every process of a node that they take back. None of them ends a keeper
-# or a starter, and on a borrowed node no rank (`_UNHEARD`): the agent is told, and ranks leave.
+# Signals that batch systems send to every process of a node that they take back. Keepers and
+# starters ignore them, and so do ranks on a borrowed node: the agent gets them, and ranks leave.
 SITE_SIGNALS = frozenset(
     {signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU}
 )
 KEEPER_ENDS = signal.SIGALRM  # none of those, and it leaves no core file
-_UNHEARD: set[signal.Signals] = set()  # signals that ranks of this process are started without
+_IGNORED: set[signal.Signals] = set()  # by ranks that are forked here, from their start on
 
 
 @contextmanager
 def site_signals_held() -> Iterator[None]:
-    """What is executed meanwhile starts with these signals blocked, until it ignores them."""
+    """A program that is executed meanwhile starts with these signals blocked; it unblocks them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SITE_SIGNALS)
     try:
         yield
@@ -50,7 +50,7 @@ def ignore_site_signals(*, ranks: bool = False) -> None:
     for number in SITE_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SITE_SIGNALS)
-    _UNHEARD.update(SITE_SIGNALS if ranks else ())
+    _IGNORED.update(SITE_SIGNALS if ranks else ())
 
 
 @dataclass
@@ -70,7 +70,7 @@ def fork(birth: Birth, become: Optional[Callable[[Birth], NoReturn]] = None) -> 
     if pid:
         return pid
     try:
-        for number in {*SITE_SIGNALS, signal.SIGCHLD, signal.SIGALRM} - _UNHEARD:
+        for number in {*SITE_SIGNALS, signal.SIGCHLD, signal.SIGALRM} - _IGNORED:
             signal.signal(number, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
         _place(birth)
@@ -78,7 +78,7 @@ def fork(birth: Birth, become: Optional[Callable[[Birth], NoReturn]] = None) -> 
         if become is not None:
             _close_others(birth)
             set_environment(birth.env)
-            if signal.SIGINT not in _UNHEARD:
+            if signal.SIGINT not in _IGNORED:
                 signal.signal(signal.SIGINT, signal.default_int_handler)
             show(birth.argv, birth.env)
         else:
@@ -214,12 +214,12 @@ def signal_all(number: int, *roots: int) -> int:
     return len(victims)
 
 
-def is_deaf(pid: int, number: int) -> bool:
-    """Whether a signal is one that ranks here are started without, and the process ignores it.
+def ignores(pid: int, number: int) -> bool:
+    """Whether a process ignores a signal that ranks ignore from their start on (`_IGNORED`).
 
-    Waiting for what it does about it is of no use.
+    A program may have a handler of its own instead.
     """
-    if number not in _UNHEARD:
+    if number not in _IGNORED:
         return False
     try:
         lines = opened.kernel(f"/proc/{pid}/status").splitlines()
@@ -230,9 +230,9 @@ def is_deaf(pid: int, number: int) -> bool:
 
 
 def terminate_all(*roots: int) -> None:
-    """SIGTERM to every descendant of this process, and of `roots`; SIGKILL to deaf ones."""
+    """SIGTERM to all descendants of this process and of `roots`; SIGKILL where it is ignored."""
     for pid in descendants(os.getpid(), *roots):
-        kill(pid, signal.SIGKILL if is_deaf(pid, signal.SIGTERM) else signal.SIGTERM)
+        kill(pid, signal.SIGKILL if ignores(pid, signal.SIGTERM) else signal.SIGTERM)
 
 
 def reap_all() -> None:

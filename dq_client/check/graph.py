@@ -21,20 +21,8 @@ class Node:
 
     __slots__ = (
         *("branches", "call", "control", "computed", "ends_loop", "file_line", "gathered", "kept"),
-        *(
-            "kind",
-            "on_root",
-            "opaque",
-            "ordered",
-            "out",
-            "passed",
-            "rebound",
-            "received",
-            "root",
-            "scope",
-            "source",
-        ),
-        "varies",
+        *("kind", "on_root", "opaque", "ordered", "out", "passed", "rebound", "received", "root"),
+        *("scope", "source", "varies"),
     )
 
     def __init__(
@@ -330,20 +318,24 @@ def _compared(control: Node, stack: Stack) -> Iterator[State]:
             todo += [(each, rest, False) for each, rest, _ in _before(*node.root, inside)]
 
 
-def is_made_of(start: Node, wanted: int, harmless: int) -> bool:
-    """Whether a value is one of these sources, with at most harmless others and constants."""
-    seen: set[State] = {(start, ())}
+def made_of(starts: Iterable[Node]) -> Iterator[Node]:
+    """These nodes and all that they come from, conditions aside; one may come several times."""
+    seen: set[State] = {(start, ()) for start in starts}
     todo = list(seen)
-    found = 0
     while todo:
         node, stack = todo.pop()
-        if node.opaque:
-            return False
-        found |= node.source
-        if found & ~(wanted | harmless) or len(seen) > STATES_MAX:
-            return False
+        yield node
         for each, inside, how in edges(node, stack):
             if how != CONTROL and (each, inside) not in seen:
                 seen.add((each, inside))
                 todo.append((each, inside))
+
+
+def is_made_of(start: Node, wanted: int, harmless: int) -> bool:
+    """Whether a value is one of these sources, with at most harmless others and constants."""
+    found = 0
+    for number, node in enumerate(made_of([start])):
+        found |= node.source
+        if node.opaque or found & ~(wanted | harmless) or number > STATES_MAX:
+            return False
     return bool(found & wanted)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from enum import Enum, auto
 
 from dq_client.check import words as w
-from dq_client.check.graph import CONTROL, STATES_MAX, Node, Stack, Whole, edges
+from dq_client.check.graph import STATES_MAX, Node, Stack, Whole, edges, made_of
 from dq_client.check.program import Program
 
 PLACES = w.RANK | w.SIZE
@@ -82,18 +82,8 @@ def is_past(changes: list[Node], heads: list[Node], program: Program, made_of: i
 
 
 def _is_gathered(changes: list[Node]) -> bool:
-    """Whether a list with an entry of each rank is in what the changes are made of."""
-    seen: set[tuple[Node, Stack]] = {(change, ()) for change in changes}
-    todo = list(seen)
-    while todo and len(seen) <= STATES_MAX:
-        node, stack = todo.pop()
-        if node.gathered:
-            return True
-        for each, inside, way in edges(node, stack):
-            if way != CONTROL and (each, inside) not in seen:
-                seen.add((each, inside))
-                todo.append((each, inside))
-    return bool(todo)
+    """Whether a list with an entry of each rank is in what the changes are made of, or may be."""
+    return any(node.gathered or number > STATES_MAX for number, node in enumerate(made_of(changes)))
 
 
 def is_on_root(change: Node) -> bool:

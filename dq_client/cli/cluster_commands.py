@@ -125,16 +125,17 @@ def up(
     home = Home.default()
     cluster = cluster_of(file, local)
     options = server_options(others)
+    allocated: dict[str, int] = {}
     if cluster.engine == SLURM and cluster.batch is None:
-        home = _allocated_home(home)
+        home, allocated = _allocation(home)
     warn_of_network_disk(home)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing is left behind
     batch_settings.refuse_other(home, cluster.batch)
     was_there = batch_settings.has_server(home)
     if cluster.engine == "hosts":
         _up_hosts(home, cluster, options, address, need_all=need_all, as_json=as_json)
-    elif cluster.engine == SLURM and cluster.batch is None:
-        _up_allocation(home, options, address, as_json=as_json)
+    elif allocated:
+        _up_allocation(home, allocated, options, address, as_json=as_json)
     elif cluster.batch is not None:
         _up_pool(home, cluster, options, address, as_json=as_json)
     else:
@@ -219,20 +220,22 @@ def _up_hosts(
     )
 
 
-def _allocated_home(base: Home) -> Home:
-    from dq_client.deploy.slurm import allocation
-
-    allocation.nodes_here()  # UsageError: this is none
-    return allocation.home_here(base)
-
-
-def _up_allocation(home: Home, options: list[str], address: str | None, *, as_json: bool) -> None:
+def _allocation(base: Home) -> tuple[Home, dict[str, int]]:
+    """The home of a cluster in this allocation, and its nodes; UsageError outside of one."""
     from dq_client.deploy.slurm import allocation
 
     nodes = allocation.nodes_here()
+    return allocation.home_here(base), nodes
+
+
+def _up_allocation(
+    home: Home, nodes: dict[str, int], options: list[str], address: str | None, *, as_json: bool
+) -> None:
+    from dq_client.deploy.slurm import allocation
+
     words = f"{len(nodes)} nodes of this allocation"
     note(f"starting on {words}")
-    info = allocation.bring_up(home, options, address)
+    info = allocation.bring_up(home, nodes, options, address)
     if as_json:
         print_json(
             server={"pid": info["pid"], "address": info["address"]},

@@ -71,7 +71,7 @@ release = _simple("release", m.Release, "is in the queue", "Let a held job start
 @click.argument("job_ids", type=JobIds(), metavar="ID...", nargs=-1, required=True)
 @click.option("--walltime", metavar="TIME", help="Limit on the run time: 90s, 10m, 2h.")
 @click.option(
-    "--priority", type=click.IntRange(-(10**9), 10**9), metavar="N", help="As of dq submit."
+    "--priority", type=click.IntRange(-(10**9), 10**9), metavar="N", help="As for dq submit."
 )
 @json_option
 def edit(

@@ -23,14 +23,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from dq_client.base import cgroups
 from dq_client.base.errors import DQError
 from dq_client.base.home import Home
 from dq_client.base.messages import NodeInfo
 from dq_client.node import local_agents, supervision
 from dq_client.node.agent.__main__ import Inside, serve
 from dq_client.node.emulation import contained, network
-from dq_client.node.emulation.enforcement import NAP, Enforcement, of_node
+from dq_client.node.emulation.enforcement import of_node
 from dq_client.node.fleet import Fleet
 
 NEW_MOUNTS = 0x00020000
@@ -144,13 +143,8 @@ def _run_node(
         enter(node.name)
         network.run_batch("ip", net.node_commands(index, len(wanted.agents)))
         network.run_batch("tc", net.shaping(network.INTERFACE))
-        environment = {
-            cgroups.JOIN_VARIABLE: wanted.groups,
-            **NAP,
-            "UCX_TLS": "tcp,self",
-            "UCX_NET_DEVICES": network.INTERFACE,
-        }
-        enforcement = of_node(home, node.name, Enforcement(environment, wanted.groups))
+        by_network = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": network.INTERFACE}
+        enforcement = of_node(home, node.name, wanted.groups, by_network)
         serve(home, node.name, [node], network.INTERFACE, enforcement, Inside(pid, server))
     except BaseException as e:
         logging.getLogger("dq.agent").exception("agent %s ends", node.name)

@@ -19,6 +19,8 @@ from xml.etree import ElementTree
 
 from dq_client.base.errors import UsageError
 from dq_client.deploy.batch.system import (
+    BEGINS,
+    WAITS,
     CommandLine,
     Has,
     HolderRequest,
@@ -46,14 +48,10 @@ SCRIPT = """\
 #!/bin/bash
 {options}
 # One node of a DQ cluster. dq down ends it, and so does qdel: SIGUSR2 comes first.
-trap '' HUP INT USR1 XCPU
-trap 'kill -TERM $agent 2>/dev/null' TERM
-trap 'kill -USR2 $agent 2>/dev/null' USR2
+{begins}
 {agent} --holder="$SGE_TASK_ID" &
 agent=$!
-wait $agent
-code=$?
-while kill -0 $agent 2>/dev/null; do wait $agent; code=$?; done
+{waits}
 exit $code
 """
 
@@ -149,7 +147,9 @@ def script(request: HolderRequest, table: GridEngineTable) -> str:
         ours.append(f"-l h_rt={table.time}")
     lines = [f"#$ {option}" for option in (*ours, *table.options())]
     agent = request.agent({"TERM": request.kill_wait_s, "USR2": request.kill_wait_s})
-    return SCRIPT.format(options="\n".join(lines), agent=shlex.join(agent))
+    return SCRIPT.format(
+        options="\n".join(lines), agent=shlex.join(agent), begins=BEGINS, waits=WAITS
+    )
 
 
 def submission(request: HolderRequest) -> list[str]:

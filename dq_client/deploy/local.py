@@ -26,7 +26,6 @@ from dq_client.node import supervision
 from dq_client.node.local_agents import running_agents
 
 if TYPE_CHECKING:
-    from dq_client.node.emulation.enforcement import Enforcement
     from dq_client.node.fleet import Fleet
 
 PATIENCE_S = 20.0
@@ -91,7 +90,7 @@ def start_agents(
     home: Home,
     agents: dict[str, list[m.NodeInfo]],
     interface: str = "lo",
-    slowed: Enforcement | None = None,
+    slowed: str | None = None,
 ) -> None:
     """Start many agents in the background, all forked from one process that ends at once."""
     words = ["-m", "dq_client.node.agent", "--fleet"]
@@ -139,7 +138,7 @@ def make_fleet(home: Home, cluster: Cluster, mechanism: str) -> Fleet:
     if mechanism != "contained":
         return Fleet(cluster.agents(), name=cluster.name)
     # Each node is limited by the kernel, not by the library.
-    from dq_client.node.emulation import contained, enforcement
+    from dq_client.node.emulation import contained
 
     cores = {n.name: n.processors * (n.core_share or 1.0) for n in cluster.nodes}
     nodes = [msgspec.structs.replace(n, core_share=None) for n in cluster.nodes]
@@ -147,7 +146,7 @@ def make_fleet(home: Home, cluster: Cluster, mechanism: str) -> Fleet:
     contained.record(home, [])
     groups = contained.make_groups(home, cores)
     if os.geteuid() != 0:  # no namespaces: the library shapes the links
-        fleet.slowed = enforcement.by_groups(groups)
+        fleet.slowed = groups
         return fleet
     rate = cluster.link.rate_mbit if cluster.link is not None else None
     for name, (node,) in fleet.agents.items():

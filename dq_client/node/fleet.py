@@ -11,20 +11,20 @@ import msgspec
 from dq_client.base.home import Home, write_private
 from dq_client.base.messages import NodeInfo
 from dq_client.base.text_files import struct_of
-from dq_client.node.emulation.enforcement import Enforcement
 from dq_client.node.supervision import RECORD
 
 
 class Fleet(msgspec.Struct):
     """Agents by name, and how their nodes are slowed if the kernel does that.
 
+    slowed             the folder of the nodes' control groups, where they have no namespaces
     groups, rate_mbit  of nodes in namespaces of their own: control groups, and rate of the links
     name, mechanism    the cluster's, and how its nodes are slowed, for people
     options            the server's, to start it again
     """
 
     agents: dict[str, list[NodeInfo]]
-    slowed: Enforcement | None = None
+    slowed: str | None = None
     interface: str = "lo"
     groups: str = ""
     rate_mbit: float | None = None

@@ -27,7 +27,7 @@ class Stay(TypedDict):
     grid: Grid
     nodes: Annotated[dict[str, str], told("slots by node, as `0-3,6`; empty: not recorded")]
     since_s: Annotated[float, told("when it began")]
-    iterations: Annotated[int, told("turns that were made there")]
+    iterations: Annotated[int, told("iterations on this size")]
     iteration_time_s: Annotated[
         float | None, told("time of an iteration there; null: not measured yet")
     ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from mpi4py import MPI
 
-from dq_client.base import slowed_rank
+from dq_client.base import cgroups
 from dq_client.base.messages import Place
 from resize_lib.emulation import pacing
 from resize_lib.emulation.communicator import ShapedComm
@@ -37,7 +37,7 @@ class Emulation:
         """Install what `place` asks for in this process; None if it asks for nothing."""
         if place is not None:
             # contained nodes: start-up was at full speed, what follows is not
-            slowed_rank.join(place.node)
+            cgroups.join(place.node)
         share = place.core_share if place is not None else None
         if share is None and rate is None:
             return None

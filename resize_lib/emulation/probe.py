@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import resize_lib
-from dq_client.base import slowed_rank
+from dq_client.base import cgroups
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -57,7 +57,7 @@ def link(rs: Session) -> tuple[float, float]:
     """Rate (MB/s) and latency (µs) between the job's two ranks."""
     if rs.size != 2:
         raise SystemExit(f"a link has two ends: run on 2 nodes, not {rs.size}")
-    slowed_rank.leave()  # the link is to be measured, not the quota of the sender
+    cgroups.leave()  # the link is to be measured, not the quota of the sender
     small_s = _half_round_trip(rs, np.zeros(8, np.uint8))
     large_s = _half_round_trip(rs, np.zeros(LINK_BYTES, np.uint8))
     return LINK_BYTES / (large_s - small_s) / 1e6, small_s * 1e6

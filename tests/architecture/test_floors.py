@@ -34,7 +34,7 @@ FLOORS = {
         "mpiexec": "",
         "mpi_probe": "mpiexec",
         "emulation": "supervision",
-        "fleet": "supervision emulation",
+        "fleet": "supervision",
         "agent": "local_agents fleet emulation mpiexec ranks",
         "launcher": "agent ranks",
     },

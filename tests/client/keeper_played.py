@@ -6,6 +6,7 @@ import json
 import selectors
 import signal
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,7 @@ from dq_client.node.ranks.keeper import Keeper
 from dq_client.node.ranks.world import Rank, World
 
 BYTES = 1 << 20
+KILL, TERM = signal.SIGKILL, signal.SIGTERM
 
 
 class Played:
@@ -129,3 +131,10 @@ def order(folder: Path, world: int, nodes: tuple[str, ...], **more: Any) -> dict
         "do": "start", "world": world, "programs": [["p"]], "program_of": [], "cwd": "/",
         "env": {}, "nodes": list(nodes), "folder": str(folder), "name": f"w{world}",
     } | more  # fmt: skip
+
+
+@pytest.fixture
+def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Played]:
+    made = Played(tmp_path, monkeypatch)
+    yield made
+    made.close()

@@ -5,11 +5,8 @@ from __future__ import annotations
 import os
 import selectors
 import shutil
-import signal
 import socket
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,17 +14,8 @@ import pytest
 from dq_client.base import process
 from dq_client.node.ranks import keeper, output
 from dq_client.node.ranks.keeper import AGAIN_S, GRACE_S, KILL_AGAIN_S, LINGER_S, WRITE_FOR_S
-from tests.client.keeper_played import Played
-
-KILL, TERM = signal.SIGKILL, signal.SIGTERM
-
-
-@pytest.fixture
-def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Played]:
-    made = Played(tmp_path, monkeypatch)
-    yield made
-    made.close()
-
+from tests.client.keeper_played import KILL, TERM, Played
+from tests.client.keeper_played import played as played
 
 # --- the end of the keeper ------------------------------------------------------------------------
 

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dq_client.base import process
 from dq_client.node.ranks.keeper import QUIET_END_S
-from tests.client.keeper_played import Played
-
-KILL, TERM = signal.SIGKILL, signal.SIGTERM
-
-
-@pytest.fixture
-def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Played]:
-    made = Played(tmp_path, monkeypatch)
-    yield made
-    made.close()
-
+from tests.client.keeper_played import KILL, Played
+from tests.client.keeper_played import played as played
 
 # --- orders ---------------------------------------------------------------------------------------
 

@@ -12,13 +12,13 @@ import re
 import shutil
 import signal
 import socket
-import subprocess
 import time
 from pathlib import Path
 
 import psutil
 
-from tests.slurm.minislurm import free_ports, which
+from tests.on_batch_system import MiniSystem, which
+from tests.slurm.minislurm import free_ports
 
 DAEMONS = ("sge_qmaster", "sge_execd")
 COMMANDS = ("qsub", "qstat", "qdel", "qconf", "qhost")
@@ -78,14 +78,14 @@ def missing() -> str:
     return "" if LIBRARY.is_dir() and SHARE.is_dir() else "not Debian's Grid Engine"
 
 
-class MiniGridEngine:
+class MiniGridEngine(MiniSystem):
     """See the module's docstring. `slots`: how many holders of one processor there may be."""
 
     def __init__(self, root: Path, slots: int = 4) -> None:
-        self.root, self.slots = root, slots
+        super().__init__(root)
+        self.slots = slots
         self.host = socket.gethostname().split(".")[0]
         self.port = free_ports(2)
-        self.processes: list[subprocess.Popen[bytes]] = []
         for name in ("spool/qmaster/job_scripts", "spool/db", "spool/execd", "log"):
             (root / name).mkdir(parents=True)
         common = root / "sge/default/common"
@@ -122,7 +122,7 @@ class MiniGridEngine:
         self.start_master()
         self.run("qconf", "-as", self.host)
         self.run("qconf", "-Ap", resources / "pe/smp")
-        self._daemon("sge_execd")
+        self._daemon("sge_execd", SGE_ND="1")
         queue = "".join(
             f"{name} {value.format(host=self.host, slots=self.slots)}\n"
             for name, value in QUEUE_SETTINGS.items()
@@ -151,43 +151,18 @@ class MiniGridEngine:
             time.sleep(0.1)
 
     def _logs(self) -> str:
-        paths = sorted([*(self.root / "log").iterdir(), *(self.root / "spool").rglob("messages")])
-        lines = [x for p in paths for x in p.read_text(errors="replace").splitlines()[-5:]]
-        return "\n".join(lines)
-
-    def _daemon(self, name: str) -> subprocess.Popen[bytes]:
-        program = which(name)
-        assert program is not None
-        with (self.root / "log" / f"{name}.out").open("ab") as out:
-            process = subprocess.Popen(
-                [program],
-                env={**self.environment(), "SGE_ND": "1"},  # in the foreground
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                cwd="/",
-            )
-        self.processes.append(process)
-        return process
+        paths = [*(self.root / "log").iterdir(), *(self.root / "spool").rglob("messages")]
+        return self._last_lines(paths)
 
     def start_master(self) -> None:
         """Also again, with the state that it had."""
-        self.master = self._daemon("sge_qmaster")
+        self.master = self._daemon("sge_qmaster", SGE_ND="1")  # in the foreground
         self._until(lambda: self.run("qconf", "-sh", check=False))
 
     def stop_master(self) -> None:
         """The daemon of the host and the jobs go on."""
         self.master.terminate()
         self.master.wait(60)
-
-    def run(self, *words: object, check: bool = True) -> str:
-        """Standard output of one of Grid Engine's commands."""
-        done = subprocess.run(
-            [str(w) for w in words], env=self.environment(), capture_output=True, text=True,
-            timeout=60, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0 or not check, f"{words}: {done.stderr}{done.stdout}"
-        return done.stdout.strip()
 
     def tasks(self) -> dict[str, int]:
         """Tasks that have not ended: `JOB.TASK` and TASK."""
@@ -204,15 +179,7 @@ class MiniGridEngine:
             self.run("qdel", "-f", "-u", "*", check=False)
             self.run("qconf", "-kej", check=False)
             self.run("qconf", "-km", check=False)
-        for process in reversed(self.processes):
-            with contextlib.suppress(ProcessLookupError):
-                process.terminate()
-        for process in self.processes:
-            try:
-                process.wait(15)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(15)
+        self._end_daemons()
         self._end_shepherds()
         shutil.rmtree(self.root, ignore_errors=True)
 

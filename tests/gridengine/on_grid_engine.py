@@ -24,9 +24,9 @@ class OnGridEngine(OnBatchSystem):
         )
         return file
 
-    def up_with(self, *tables: str) -> None:
+    def up_with(self, pool: str = "", *table: str) -> None:
         """`dq up` with this pool and this table."""
-        self.dq("up", "--cluster", self.file(*tables), "--detach")
+        self.dq("up", "--cluster", self.file(pool, *table), "--detach")
 
     def held(self) -> list[int]:
         """Tickets of what Grid Engine has."""

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import random
-import signal
 import time
 from pathlib import Path
 
@@ -13,7 +10,7 @@ import pytest
 
 from tests.gridengine.minige import QUEUE, MiniGridEngine
 from tests.gridengine.on_grid_engine import OnGridEngine
-from tests.on_batch_system import Fake
+from tests.on_batch_system import Fake, killed_while_it_asks
 
 pytestmark = [pytest.mark.live, pytest.mark.gridengine]
 
@@ -80,24 +77,8 @@ def test_qdel_of_a_holder_is_a_drain_and_the_job_goes_on(on: OnGridEngine) -> No
 def test_a_server_that_is_killed_while_it_asks_loses_and_leaks_nothing(
     on: OnGridEngine, tmp_path: Path
 ) -> None:
-    """Ten times; qsub takes its time before Grid Engine has it, and after."""
-    dice = random.Random(7)
-    Fake(on, tmp_path, "qsub").does(
-        'sleep .0$((RANDOM % 10)); qsub "$@"; code=$?; sleep .$((RANDOM % 3)); exit $code'
-    )
-    # Idle nodes go at once, so that each job that follows one asks anew.
-    on.up_with("idle_s = 0\ngrow = false\nretry_s = 1\nretry_max_s = 1")
-    jobs: list[int] = []
-    for _ in range(KILLS):
-        if len(jobs) > 2:
-            on.dq("kill", jobs.pop(0))
-        jobs.append(on.submit("-n", 1, "--kind", "rigid", "--", "sleep", 600))
-        time.sleep(dice.uniform(0.0, 0.5))
-        os.kill(on.home.server()["pid"], signal.SIGKILL)
-        on.dq("server", "start", "--detach")
-    on.until(lambda: on.agrees_with(on.held()), 120)
-    time.sleep(3)
-    assert on.agrees_with(on.held()), "and it stays so"
+    """Ten times."""
+    killed_while_it_asks(on, Fake(on, tmp_path, "qsub"), "qsub", on.held, KILLS)
     assert max(d["ticket"] for d in on.pool()["decisions"]) > 3
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from dq_client.base.home import Home
-from dq_client.deploy.batch.system import output
+from dq_client.deploy.batch.system import HolderRequest, output
 from dq_client.deploy.batch_settings import BatchRecord, SlurmTable
 from dq_client.deploy.slurm.commands import Slurm
 from dq_server.live.engines import driver
@@ -271,3 +273,15 @@ def test_a_holders_last_words_are_its_own_or_the_cause_of_its_end(tmp_path: Path
     ):
         file.write_text(text)
         assert engine.words(1) == words
+
+
+@pytest.mark.parametrize(("known_s", "told_s"), [(None, 30.0), (0.0, 1.0), (12.0, 12.0)])
+def test_a_holder_is_told_how_long_its_system_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known_s: float | None, told_s: float
+) -> None:
+    """A site without such a time is not one where it is not known."""
+    noted = BatchRecord("ab12", {}, "c.toml", slurm=SlurmTable(), kill_wait_s=known_s)
+    system, requests = Slurm(SlurmTable()), list[HolderRequest]()
+    monkeypatch.setattr(system, "submit", requests.append)
+    BatchEngine(Home(tmp_path), noted, system, "python").ask([1], 1)
+    assert [request.kill_wait_s for request in requests] == [told_s]

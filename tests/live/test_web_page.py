@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="dq web needs the extra web")
 
 from dq_client.show.report.page import write_report
+from dq_client.show.report.text import seconds
 from harness.live import Live
 from tests.client.report_data import report, thesis
 from tests.live.browsing import browser, resize, theme, until
@@ -66,6 +67,13 @@ def test_a_job_grows_before_ones_eyes(cluster: Live) -> None:
         cluster.dq("kill", job)
 
 
+TIMES_S = [0, 4e-4, 0.02, 0.9994, 0.9996, 16.0, 60.1, 99.6, 120, 125, 7200, 7260, 172_800, 180_000]
+SHOWN = """
+const [times, done] = arguments;
+import("dq-text").then(({ duration }) => done(times.map(duration)));
+"""
+
+
 def test_a_report_has_the_same_pictures_without_a_server(tmp_path: Path) -> None:
     data = report([thesis()], about=1, capacity=25, now_s=1400)
     own = data["jobs"][0]
@@ -88,6 +96,7 @@ def test_a_report_has_the_same_pictures_without_a_server(tmp_path: Path) -> None
             resize(driver, width, 900)
             until(driver, HAS_OVERFLOW, lambda over: over is False)
         assert driver.execute_script("return window.bad ?? null") is None
+        assert driver.execute_async_script(SHOWN, TIMES_S) == [seconds(s) for s in TIMES_S]
         assert [e for e in driver.get_log("browser") if e["level"] == "SEVERE"] == []
 
 

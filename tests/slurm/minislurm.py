@@ -9,15 +9,15 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
-import shutil
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
+
+from tests.on_batch_system import MiniSystem, which
 
 DAEMONS = ("slurmctld", "slurmd")
 COMMANDS = ("sbatch", "squeue", "scancel", "scontrol", "srun", "salloc")
@@ -74,11 +74,6 @@ def missing() -> str:
     )
 
 
-def which(name: str) -> str | None:
-    """The path of a program, also of those for root only."""
-    return shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
-
-
 def free_ports(count: int) -> int:
     """The first of so many ports in a row that are free; others for each process that asks."""
     for first in range(21000 + os.getpid() % 500 * 16, 30000, count):
@@ -94,14 +89,15 @@ def free_ports(count: int) -> int:
     raise RuntimeError("no ports are free")
 
 
-class MiniSlurm:
+class MiniSlurm(MiniSystem):
     """See the module's docstring."""
 
     def __init__(
         self, root: Path, nodes: int = 4, cpus: int = 1, *, strict: bool = False,
         grace_s: int = GRACE_S, kill_wait_s: int = KILL_WAIT_S,
     ) -> None:  # fmt: skip
-        self.root, self.nodes = root, nodes
+        super().__init__(root)
+        self.nodes = nodes
         port, host = free_ports(nodes + 1), socket.gethostname().split(".")[0]
         for name in ("run", "log", "state", "spool"):
             (root / name).mkdir(parents=True)
@@ -116,7 +112,6 @@ class MiniSlurm:
         )  # fmt: skip
         if strict:
             (root / "cgroup.conf").write_text("CgroupPlugin=autodetect\nIgnoreSystemd=yes\n")
-        self.processes: list[subprocess.Popen[bytes]] = []
 
     def environment(self) -> dict[str, str]:
         """For Slurm's commands."""
@@ -132,31 +127,10 @@ class MiniSlurm:
             self.nodes
         ):
             if time.monotonic() > until_s or self.controller.poll() is not None:
-                raise RuntimeError(f"Slurm does not start: {self._logs()}")
+                raise RuntimeError(
+                    f"Slurm does not start: {self._last_lines((self.root / 'log').iterdir())}"
+                )
             time.sleep(0.1)
-
-    def _logs(self) -> str:
-        lines = [
-            line
-            for path in sorted((self.root / "log").iterdir())
-            for line in path.read_text(errors="replace").splitlines()[-5:]
-        ]
-        return "\n".join(lines)
-
-    def _daemon(self, name: str, *options: str) -> subprocess.Popen[bytes]:
-        program = which(name)
-        assert program is not None
-        with (self.root / "log" / f"{name}.out").open("ab") as out:
-            process = subprocess.Popen(
-                [program, *options],
-                env=self.environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                cwd="/",
-            )
-        self.processes.append(process)
-        return process
 
     def start_controller(self) -> None:
         """Also again, with the state that it had."""
@@ -166,15 +140,6 @@ class MiniSlurm:
         """The nodes and the jobs on them go on."""
         self.controller.terminate()
         self.controller.wait(30)
-
-    def run(self, *words: object, check: bool = True) -> str:
-        """Standard output of one of Slurm's commands."""
-        done = subprocess.run(
-            [str(w) for w in words], env=self.environment(), capture_output=True, text=True,
-            timeout=60, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0 or not check, f"{words}: {done.stderr}"
-        return done.stdout.strip()
 
     def jobs(self, *options: object) -> dict[int, str]:
         """Jobs that have not ended, with their names."""
@@ -188,15 +153,7 @@ class MiniSlurm:
             until_s = time.monotonic() + 20
             while self.run("squeue", "-h", check=False) and time.monotonic() < until_s:
                 time.sleep(0.1)
-        for process in reversed(self.processes):
-            with contextlib.suppress(ProcessLookupError):
-                process.terminate()
-        for process in self.processes:
-            try:
-                process.wait(15)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(15)
+        self._end_daemons()
         self._end_steps()
 
     def _end_steps(self) -> None:

@@ -30,6 +30,10 @@ class OnSlurm(OnBatchSystem):
         mine = {j: name for j, name in self.slurm.jobs().items() if name.startswith("dq-")}
         return {job: int(name.rsplit("-", 1)[1]) for job, name in mine.items()}
 
+    def held(self) -> list[int]:
+        """Tickets of what Slurm has."""
+        return [*self.holders().values()]
+
     def slurm_ended(self, *jobs: int, timeout_s: float = 180.0) -> None:
         """Wait until Slurm has these no more."""
         until_s = time.monotonic() + timeout_s

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import random
-import signal
 import time
 from pathlib import Path
 
 import pytest
 
 from dq_client.base.home import is_alive
-from tests.on_batch_system import Fake
+from tests.on_batch_system import Fake, killed_while_it_asks
 from tests.slurm.minislurm import MiniSlurm
 from tests.slurm.on_slurm import OnSlurm
 
@@ -94,24 +91,8 @@ def test_while_the_controller_is_away_jobs_go_on_and_nothing_grows(
 def test_a_server_that_is_killed_while_it_asks_loses_and_leaks_nothing(
     on_slurm: OnSlurm, sbatch: Fake
 ) -> None:
-    """Twenty times; sbatch takes its time before Slurm has it, and after."""
-    dice = random.Random(7)
-    sbatch.does(
-        'sleep .0$((RANDOM % 10)); sbatch "$@"; code=$?; sleep .$((RANDOM % 3)); exit $code'
-    )
-    # Idle nodes go at once, so that each job that follows one asks anew.
-    on_slurm.up_with("idle_s = 0\ngrow = false\nretry_s = 1\nretry_max_s = 1")
-    jobs: list[int] = []
-    for _ in range(KILLS):
-        if len(jobs) > 2:
-            on_slurm.dq("kill", jobs.pop(0))
-        jobs.append(on_slurm.submit("-n", 1, "--kind", "rigid", "--", "sleep", 600))
-        time.sleep(dice.uniform(0.0, 0.5))
-        os.kill(on_slurm.home.server()["pid"], signal.SIGKILL)
-        on_slurm.dq("server", "start", "--detach")
-    on_slurm.until(lambda: on_slurm.agrees_with([*on_slurm.holders().values()]), 90)
-    time.sleep(3)
-    assert on_slurm.agrees_with([*on_slurm.holders().values()]), "and it stays so"
+    """Twenty times."""
+    killed_while_it_asks(on_slurm, sbatch, "sbatch", on_slurm.held, KILLS)
     assert max(d["ticket"] for d in on_slurm.pool()["decisions"]) > 3
 
 

@@ -155,8 +155,8 @@ def read(name: str) -> Recipe:
         if not path.is_file():
             known = known_words(name, shipped())
             raise UsageError(
-                f"--recipe {name}: no such recipe comes with DQ; {known} A file: give its path, as"
-                " ./my.toml"
+                f"--recipe {name}: no such recipe comes with DQ; {known} (of your own file give the"
+                " path, as ./my.toml)"
             )
     return made(text_files.toml_of(path), str(path))
 

@@ -100,6 +100,18 @@ def _notice_s(left_s: float) -> float:
     return left_s - min(1.0, left_s / 8)
 
 
+# Of the script of every holder: around the command of its agent, which gets the system's signals.
+BEGINS = """\
+trap '' HUP INT USR1 XCPU
+trap 'kill -TERM $agent 2>/dev/null' TERM
+trap 'kill -USR2 $agent 2>/dev/null' USR2"""
+# A trap ends `wait`, but not the agent.
+WAITS = """\
+wait $agent
+code=$?
+while kill -0 $agent 2>/dev/null; do wait $agent; code=$?; done"""
+
+
 def output(folder: str, ticket: int | str) -> str:
     """The file with what a holder says."""
     return f"{folder}/holder-{ticket}.out"

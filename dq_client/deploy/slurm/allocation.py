@@ -62,9 +62,10 @@ def per_node(text: str) -> list[int]:
     return [n for g in found if g is not None for n in [int(g[1])] * int(g[2] or 1)]
 
 
-def bring_up(home: Home, options: list[str], address: str | None) -> dict[str, object]:
+def bring_up(
+    home: Home, nodes: dict[str, int], options: list[str], address: str | None
+) -> dict[str, object]:
     """Server and agents; returns the server's file once all nodes have reported."""
-    nodes = nodes_here()
     home.create()
     shown = commands.run(["scontrol", "show", "node", "--oneliner", ",".join(nodes)], WITHIN_S)
     addresses = re.findall(r"\bNodeAddr=(\S+)", shown)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import shlex
 
-from dq_client.deploy.batch.system import HolderRequest, output
+from dq_client.deploy.batch.system import BEGINS, WAITS, HolderRequest, output
 from dq_client.deploy.batch_settings import SlurmTable
 
 # Not `sleep` in the foreground: the shell would look at signals only after it.
@@ -28,18 +28,14 @@ SCRIPT = """\
 #!/bin/bash
 {options}
 # One node of a DQ cluster. dq down ends it, and so does scancel.
-trap '' HUP INT USR1 XCPU
-trap 'kill -TERM $agent 2>/dev/null' TERM
-trap 'kill -USR2 $agent 2>/dev/null' USR2
+{begins}
 {agent} --node="$SLURMD_NODENAME" &
 agent=$!
 # SIGTERM of a preemption reaches steps only: this one hands it on to the agent.
 srun --quiet --overlap --nodes=1 --ntasks=1 --cpus-per-task=1 --mpi=none --input=none \\
     bash -c {sentinel} sentinel $agent &
 sentinel=$!
-wait $agent
-code=$?
-while kill -0 $agent 2>/dev/null; do wait $agent; code=$?; done
+{waits}
 kill -KILL $sentinel 2>/dev/null
 exit $code
 """
@@ -62,7 +58,11 @@ def script(ask: HolderRequest, table: SlurmTable) -> str:
     notices = {"TERM": ask.kill_wait_s, "USR2": ask.grace_s or ask.kill_wait_s}
     agent = [*ask.agent(notices), f"--holder={ticket}"]
     return SCRIPT.format(
-        options="\n".join(lines), agent=shlex.join(agent), sentinel=shlex.quote(SENTINEL)
+        options="\n".join(lines),
+        agent=shlex.join(agent),
+        begins=BEGINS,
+        waits=WAITS,
+        sentinel=shlex.quote(SENTINEL),
     )
 
 

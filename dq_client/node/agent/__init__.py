@@ -1,7 +1,7 @@
 """The node agent (the thesis's DQ client): starts, watches and ends the processes of jobs.
 
 agent.py        the loop: orders from the server, heartbeats; make_agent puts the parts together
-notice.py       that the agent is to go, until when, and who says so
+notice.py       an order to leave the nodes: its deadline and its cause
 context.py      what the parts share: who the agent is, what it holds, what it says
 applications.py the applications of jobs: launched, killed, ended, and their output
 vacancies.py    processors that are to become empty, until they are

@@ -1,9 +1,9 @@
-"""Notice: that this agent's nodes are to be left, until when, and who says so.
+"""Notice: an order to leave this agent's nodes, with its deadline and its cause.
 
-An ordinary agent goes once its jobs have left, `leave_within_s` after SIGTERM at the latest, and at
-once when told a second time. On a borrowed node the batch system sends signals of its own, each of
-which announces its end (`of_signals`: signal → seconds until what is left there is killed). Several
-may come for one end: the earliest end counts, and none of them means at once.
+An ordinary agent ends once its jobs have left, `leave_within_s` after SIGTERM at the latest, and at
+once on a second signal. On a borrowed node the batch system sends signals of its own, each of which
+announces the node's end (`of_signals`: signal → seconds until the system kills what is left).
+Several may come for one end: the earliest end counts, and no number of them means at once.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Notice:
         return True
 
     def left_s(self, now: float) -> float | None:
-        """How long jobs may still stay; None: for as long as they like."""
+        """How long jobs may still stay; None: without limit."""
         if self.by_s is None:
             return None
         return max(0.0, self.by_s - min(LAST_WORK_S, self.leave_within_s / 8) - now)

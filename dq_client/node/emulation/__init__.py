@@ -6,6 +6,6 @@ job_processes.py  finding the processes of jobs
 enforcement.py    what agents do for all this where no namespace does it
 
 Which mechanism, and whether the nodes fit: deploy/mechanism.py. Control groups, and how a rank
-reports that MPI is up: base/cgroups.py, base/slowed_rank.py. What a rank does itself, pacing among
-it, is in resize_lib/emulation.
+joins one once MPI is up: base/cgroups.py. What a rank does itself, pacing among it, is in
+resize_lib/emulation.
 """

@@ -7,24 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-import msgspec
 
 from dq_client.base import cgroups
 from dq_client.base.home import Home
 from dq_client.node.emulation.job_processes import JobProcesses, age_s
 
 NAP = {"DQ_WAIT": "nap"}  # a rank that polls would spend its node's share on waiting
-
-
-class Enforcement(msgspec.Struct):
-    """For all agents of a cluster. `groups`: folder of the control groups."""
-
-    environment: dict[str, str]
-    groups: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +26,16 @@ class NodeEnforcement:
     each_beat: Callable[[], object]
 
 
-def by_groups(groups: str) -> Enforcement:
-    """The control groups are there."""
-    return Enforcement({cgroups.JOIN_VARIABLE: groups, **NAP}, groups)
+def of_node(
+    home: Home, node: str, groups: str, more: Mapping[str, str] | None = None
+) -> NodeEnforcement:
+    """What the agent of `node` needs. `groups`: the folder of all nodes' control groups.
 
-
-def of_node(home: Home, node: str, enforcement: Enforcement) -> NodeEnforcement:
-    """What the agent of `node` needs."""
-    jobs, group = JobProcesses(home), Path(enforcement.groups) / node
-    return NodeEnforcement(enforcement.environment, lambda: _enclose(jobs, node, group))
+    `more`: further variables of its ranks.
+    """
+    jobs, group = JobProcesses(home), Path(groups) / node
+    environment = {cgroups.JOIN_VARIABLE: groups, **NAP, **(more or {})}
+    return NodeEnforcement(environment, lambda: _enclose(jobs, node, group))
 
 
 def _enclose(jobs: JobProcesses, node: str, group: Path) -> None:

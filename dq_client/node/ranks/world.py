@@ -210,7 +210,7 @@ class World:
                 process.kill(rank.pid)
         elif not self.ending:  # else it was told before
             self.ending, self.kill_s = True, time.monotonic() + grace_s
-            if all(process.is_deaf(rank.pid, signal_number) for rank in self.running()):
+            if all(process.ignores(rank.pid, signal_number) for rank in self.running()):
                 self.kill_s = time.monotonic()
             for rank in self.running():
                 process.kill(rank.pid, signal_number)

@@ -42,7 +42,7 @@ ROWS = 2000  # of the table of all jobs, the latest ones: one of 10,000 would be
 
 CURVE_NOTE = (
     "Numbers are visits in their order; a dashed line leads back to a smaller size, the dotted one"
-    " shows perfect speed-up, a bar between which times the middle half of the iterations lies."
+    " shows perfect speed-up, and a bar spans the middle half of the iteration times."
 )
 TIMES_NOTE = (
     "Wait: submission to start. Run: start to end. Turnaround: submission to end. Makespan: first"

@@ -48,10 +48,13 @@ class InvariantViolation(SchedulerError):
     """The state contradicts itself: a bug in DQ, never the user's doing."""
 
 
-def known_words(word: object, known: Iterable[str]) -> str:
-    """For a message about an unknown word: the one that may be meant, else all that are known."""
+def known_words(word: object, known: Iterable[str], shown: str = "") -> str:
+    """For a message about an unknown word: the one that may be meant, else all that are known.
+
+    `shown`: instead of all of them.
+    """
     from difflib import get_close_matches  # only where something is misspelt
 
     names = list(known)
     close = get_close_matches(str(word), names, 1)
-    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"
+    return f"did you mean {close[0]!r}?" if close else f"known: {shown or ', '.join(names)}"

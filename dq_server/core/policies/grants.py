@@ -1,4 +1,4 @@
-"""Who decides about dynamic requests: nobody gets more, everybody, or by dynamic fairness.
+"""Which dynamic requests are granted: none, all, or by dynamic fairness.
 
 Source: Prabhakaran et al. 2014: III-D (DFSPolicy NONE) and IV-B (Dyn-HP) for "always"; III-D and
 Algorithm 2, line 14, for "dfs", whose rules and charges are model/fairness.py's;
@@ -9,6 +9,7 @@ statically.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.fairness import Delay, DfsConfig, Ledger, Objection
@@ -35,15 +36,7 @@ declare(
 class AlwaysGrant(GrantPolicy):
     """Granted whenever enough processors are idle."""
 
-    def decide(
-        self,
-        state: State,
-        job: Job,
-        more: int,
-        delays: Sequence[Delay],
-        config: SchedulerConfig,
-        now: float,
-    ) -> Grant:
+    def decide(self, state: State, job: Job, more: int, *_: Any) -> Grant:
         return Grant(True, because("dyn_first", more=more, idle=state.idle))
 
 
@@ -52,15 +45,7 @@ class NeverGrant(GrantPolicy):
 
     may_change = False
 
-    def decide(
-        self,
-        state: State,
-        job: Job,
-        more: int,
-        delays: Sequence[Delay],
-        config: SchedulerConfig,
-        now: float,
-    ) -> Grant:
+    def decide(self, state: State, job: Job, more: int, *_: Any) -> Grant:
         return Grant(False, because("dyn_never", more=more))
 
 

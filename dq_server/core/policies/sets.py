@@ -82,8 +82,6 @@ def _kind(part: str, name: str) -> str:
     except KeyError:
         singles = "; ".join(f"{kind}: {', '.join(known(kind))}" for kind in KINDS if known(kind))
         what = f"unknown policy {name!r}" if part == name else f"unknown part {part!r} of {name!r}"
-        names = known_words(part, [*SETS, *(name for kind in KINDS for name in known(kind))])
-        if names.startswith("known"):
-            names = known_words("", SETS)
-            names += f"; or a sum of single ones ({singles}), or package.module:Class"
-        raise ConfigError(f"{what}; {names}") from None
+        shown = f"{', '.join(SETS)}; or a sum of single ones ({singles}), or package.module:Class"
+        names = [*SETS, *(name for kind in KINDS for name in known(kind))]
+        raise ConfigError(f"{what}; {known_words(part, names, shown)}") from None

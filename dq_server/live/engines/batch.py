@@ -15,6 +15,7 @@ from dq_server.live.engines.port import Has
 LAST_BYTES = 4096
 WORDS_MAX = 300
 KILL_WAIT_S = 30.0  # where it is not known
+KILL_WAIT_LEAST_S = 1.0  # an agent needs a time, also where there is none
 
 
 class BatchEngine:
@@ -31,6 +32,7 @@ class BatchEngine:
 
     def ask(self, tickets: Sequence[int], processors: int) -> None:
         """See Engine."""
+        known_s = self._noted.kill_wait_s
         request = HolderRequest(
             cluster=self._noted.cluster,
             tickets=tickets,
@@ -39,7 +41,7 @@ class BatchEngine:
             python=self._python,
             home=str(self._home.root),
             grace_s=self._noted.grace_s or 0.0,
-            kill_wait_s=self._noted.kill_wait_s or KILL_WAIT_S,
+            kill_wait_s=max(KILL_WAIT_LEAST_S, KILL_WAIT_S if known_s is None else known_s),
         )
         self._system.submit(request)
 

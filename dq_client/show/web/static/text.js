@@ -13,12 +13,15 @@ export const clock = (time_s) => new Date(time_s * 1000).toTimeString().slice(0,
 
 export function duration(s) {
   const two = (n) => String(n).padStart(2, "0");
-  if (s < 1) return `${Math.round(s * 1000)} ms`;
-  if (s < 99.5) return `${Number(s.toPrecision(3))} s`;
+  if (s === 0) return "0 s";
+  if (Math.abs(s) < 1e-3) return `${Number((s * 1e6).toPrecision(3))} µs`;
+  if (Math.abs(s) < 0.9995) return `${Number((s * 1e3).toPrecision(3))} ms`;
+  if (Math.abs(s) < 99.5) return `${Number(s.toPrecision(3))} s`;
   const minutes = Math.floor(Math.round(s) / 60), hours = Math.floor(minutes / 60);
-  if (hours < 1) return `${minutes}m ${two(Math.round(s) % 60)}s`;
-  if (hours < 48) return `${hours}h ${two(minutes % 60)}m`;
-  return `${Math.floor(hours / 24)}d ${two(hours % 24)}h`;
+  const rest = (n, whole, words) => (n ? words : whole);
+  if (hours < 1) return rest(Math.round(s) % 60, `${minutes} min`, `${minutes}m ${two(Math.round(s) % 60)}s`);
+  if (hours < 48) return rest(minutes % 60, `${hours} h`, `${hours}h ${two(minutes % 60)}m`);
+  return rest(hours % 24, `${Math.floor(hours / 24)} days`, `${Math.floor(hours / 24)}d ${two(hours % 24)}h`);
 }
 
 export const bytes = (n) => (n >= 2 ** 30 ? `${(n / 2 ** 30).toFixed(1)} GiB` : `${Math.round(n / 2 ** 20)} MiB`);
