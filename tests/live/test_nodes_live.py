@@ -119,10 +119,10 @@ def test_what_cannot_leave_is_ended_at_the_deadline(ranks: OwnRanks) -> None:
 def test_a_protected_job_goes_on_elsewhere_from_its_partners_copies(ranks: OwnRanks) -> None:
     """Half of the newest copy is in the memory of the node whose agent goes."""
     local.stop_agents(ranks.home, ["n01"])
-    local.start_agent(ranks.home, "n01", [m.NodeInfo("n01", 1, "n01")], leave_within_s=2.0)
+    local.start_agent(ranks.home, "n01", [m.NodeInfo("n01", 1, "n01")], leave_within_s=8.0)
     until(lambda: states(ranks) == "up up up", "n01 does not come back")
     protect = m.Protect("partner", every_points=1)
-    words = [sys.executable, PROTECTED, "--turns", 60]
+    words = [sys.executable, PROTECTED, "--turns", 120]
     job = ranks.run(*words, kind="rigid", initial=2, protect=protect)
     until(lambda: ranks.view(job)["remap_points"] > 5, "the job does not begin")
     assert ranks.view(job)["nodes"] == ["n01", "n02"]

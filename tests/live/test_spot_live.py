@@ -32,6 +32,7 @@ def stays_on(live: Live, job: int, size: int, turns: int = 1) -> None:
     )
 
 
+@pytest.mark.alone  # other tests disturb it, too
 @pytest.mark.timeout(400)
 def test_a_job_follows_a_disturber_that_comes_and_goes(live: Live, tmp_path: Path) -> None:
     live.up(4)
