@@ -40,11 +40,13 @@ class Copies:
         self.pieces = [b"variables"]
         self.differing = self.why = ""
         self.done: list[str] = []
+        self.for_sizes: list[int | None] = []
 
     def differing_value(self, _: Any) -> str:
         return self.differing
 
     def take(self, _: Any, next_size: int | None) -> tuple[list[bytes], str]:
+        self.for_sizes.append(next_size)
         return self.pieces, self.why
 
     def prepare(self, parts: Any, *, in_place: bool) -> str:
@@ -336,6 +338,12 @@ def test_a_copy_for_a_restart_says_what_went_wrong(played: Played) -> None:
     played.patch.setattr(partfile, "write_part", lambda *_, **__: 1 / 0)
     found = played.each(lambda one: one.make_for_restart(2))
     assert found == 3 * ["ZeroDivisionError: division by zero (rank 0)"]
+
+
+def test_a_copy_for_a_restart_is_made_for_the_size_of_the_next_start(alone: Protector) -> None:
+    alone.make()
+    alone.make_for_restart(2)
+    assert alone.session.copies.for_sizes == [None, 2]  # type: ignore[attr-defined]
 
 
 # --- in memory ------------------------------------------------------------------------------------
