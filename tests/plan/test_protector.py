@@ -126,9 +126,10 @@ def restored(one: Protector) -> Any:
     copy = one.begin(one.session.comm)
     if copy is None:
         return None
+    one.session.job.exchanged.add("before the loop")
     one.restore(copy)
     assert one.session.copies.done == ["prepare False", "apply"]  # type: ignore[attr-defined]
-    assert one.session.job.exchanged == {"ghosts"}
+    assert one.session.job.exchanged == {"ghosts", "before the loop"}
     return one.session.values["v"].value, one.state.loops
 
 
