@@ -25,6 +25,7 @@ SIZES = {"of_each_rank": "2,3"}
 def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Live, dict[str, int]]]:
     """One of each case, all at once."""
     live = Live(tmp_path_factory.mktemp("dq") / "home")
+    live.env["DQ_WAIT_FOR_RANKS"] = "1"  # the loops do not end before ranks have come up
     live.up(32)
     words = {case: (sys.executable, PROGRAM, case) for case in CASES}
     yield (

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -16,6 +15,7 @@ import pytest
 from dq_client.base import keys
 from dq_client.deploy import local
 from dq_client.node import local_agents
+from harness.bench import until
 from harness.live import Live
 
 pytestmark = pytest.mark.live
@@ -81,16 +81,13 @@ def test_hosts_that_can_be_used_come_up_and_the_others_are_named(
     # An agent that was killed is started again on its machine, with what it was given.
     (agent,) = local_agents.running_agents(type(by_ssh.home)(home)).values()
     os.kill(int(agent["pid"]), signal.SIGKILL)
-    deadline = time.monotonic() + 20
-    while local_agents.running_agents(type(by_ssh.home)(home)) in ({}, {"beta": agent}):
-        assert time.monotonic() < deadline, "no agent"
-        time.sleep(0.05)
+    until(
+        lambda: local_agents.running_agents(type(by_ssh.home)(home)) not in ({}, {"beta": agent}),
+        "no agent",
+    )
 
     by_ssh.dq("down")
-    deadline = time.monotonic() + 5
-    while local.leftovers(type(by_ssh.home)(home)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not local.leftovers(type(by_ssh.home)(home))
+    until(lambda: not local.leftovers(type(by_ssh.home)(home)), "processes are left")
     assert not (home / "agents" / "beta" / "credentials").exists()
 
 
@@ -123,12 +120,8 @@ def test_an_agent_in_the_foreground(live: Live, tmp_path: Path) -> None:
     other = {**live.env, "DQ_HOME": str(tmp_path / "there")}
     process = subprocess.Popen([*words, "--processors", "2", "--credentials", given], env=other)
     try:
-        deadline = time.monotonic() + 20
-        while '"up"' not in live.dq("nodes", "--json"):
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        until(lambda: process.poll() is not None or '"up"' in live.dq("nodes", "--json"), "no node")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     finally:
         process.kill()
