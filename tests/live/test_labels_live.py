@@ -12,14 +12,14 @@ from harness.live import Live
 pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
 SAYS = """\
-import time
+import os, sys, time
 import resize_lib
 
 with resize_lib.session() as rs:
     for turn in rs.iterations():
         print(f"rank {rs.rank} turn {turn}\\nrank {rs.rank} again {turn}", flush=True)
         time.sleep(0.02)
-        if turn == 120 if len(sys.argv) == 1 else rs.comm.bcast(os.path.exists(sys.argv[1])):
+        if turn == 119 if len(sys.argv) == 1 else rs.comm.bcast(os.path.exists(sys.argv[1])):
             break
 """
 NODES = """\
