@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 import pytest
 
@@ -17,7 +18,8 @@ from dq_client.show.web import limits
 from dq_client.show.web.gate import Receive, Scope, Send
 from dq_client.show.web.process import CONNECTIONS_MAX, PageServer, listen
 
-SILENT = 300
+SILENT, SLOW = 1000, 200
+DESCRIPTORS = 2 * (SILENT + SLOW) + 100  # both ends are here
 ASK = b"GET / HTTP/1.1\r\nHost: x\r\n"
 LARGE = b"x" * (64 << 20)
 
@@ -61,13 +63,28 @@ def run(test: Callable[[tuple[str, int]], Awaitable[None]]) -> None:
     asyncio.run(whole())
 
 
+@pytest.fixture
+def descriptors() -> Iterator[None]:
+    """Enough of them for all connections."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard not in (-1, resource.RLIM_INFINITY) and hard < DESCRIPTORS:
+        pytest.skip(f"needs {DESCRIPTORS} open files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, DESCRIPTORS), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 @pytest.mark.parametrize("sent", [b"", b"GET / HT", ASK + b"\r\n"], ids=["none", "part", "whole"])
-def test_others_are_answered_beside_300_idle_connections(sent: bytes) -> None:
+def test_others_are_answered_beside_idle_and_slow_connections(
+    sent: bytes, descriptors: None
+) -> None:
+    """1,000 that ask nothing or nothing more, and 200 whose request does not come to its end."""
+
     async def test(where: tuple[str, int]) -> None:
         held = []
-        for _ in range(SILENT):
+        for words in [sent] * SILENT + [b"GET / HT"] * SLOW:
             reader, writer = await asyncio.open_connection(*where)
-            writer.write(sent)
+            writer.write(words)
             held.append((reader, writer))
         assert b"200 OK" in await answered(where)
         assert b"200 OK" in await answered(where)
