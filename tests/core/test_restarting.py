@@ -48,6 +48,19 @@ def test_a_lost_first_node_too(cluster: MakeCluster) -> None:
     assert job.state is JobState.RUNNING
 
 
+@pytest.mark.parametrize(("how", "goes_to"), [("partner", [0, 1, 6, 7]), ("disk", [0, 1, 2, 3])])
+def test_it_starts_again_where_its_partners_copies_are(
+    cluster: MakeCluster, how: str, goes_to: list[int]
+) -> None:
+    c = cluster(8, per_node=2)
+    other = c.submit(4, start=4)
+    job = c.submit(4, start=4, protection=Protection(how))
+    c.end(other)
+    assert job.allocation == [4, 5, 6, 7]
+    c.do(ev.NodeLost("n03"))
+    assert (job.state, job.instance, job.allocation) == (JobState.RUNNING, 2, goes_to)
+
+
 def test_without_protection_a_lost_node_is_the_end(cluster: MakeCluster) -> None:
     c = cluster(4, per_node=2)
     job = c.submit(2, 4, start=4)

@@ -21,7 +21,7 @@ for (`Job.preferred`, model/fitting.py).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -151,6 +151,14 @@ class Protecting(Feature):
         for job in turn.state.queue.values():
             if job.restarts or is_guarded(job):
                 _prefer(turn, job)
+
+    def usable(self, turn: Turn, job: Job, idle: Sequence[int]) -> Sequence[int] | None:
+        """First where its last start was: its partners' copies are there, perhaps on no other node."""
+        protection, nodes = job.spec.protection, Interruption.of(job).nodes
+        if protection is None or protection.how != "partner" or not nodes:
+            return None
+        node_of = turn.state.processors.node_of
+        return sorted(idle, key=lambda p: node_of[p] not in nodes)
 
     def started(self, turn: Turn, job: Job) -> None:
         """What becomes of its last start does not matter any more."""
