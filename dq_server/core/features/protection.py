@@ -153,7 +153,7 @@ class Protecting(Feature):
                 _prefer(turn, job)
 
     def usable(self, turn: Turn, job: Job, idle: Sequence[int]) -> Sequence[int] | None:
-        """First where its last start was: its partners' copies are there, perhaps on no other node."""
+        """First where its last start was: its partners' copies are there."""
         protection, nodes = job.spec.protection, Interruption.of(job).nodes
         if protection is None or protection.how != "partner" or not nodes:
             return None
