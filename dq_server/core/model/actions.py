@@ -10,6 +10,17 @@ from dq_server.core.model.pool import Shape
 from dq_server.core.model.reasons import Reason
 from dq_server.core.model.sizes import Configuration
 
+ACTIONS: dict[str, type[Action]] = {}  # by name, as a journal has them
+
+
+class Action:
+    """Base of all actions."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls) -> None:
+        ACTIONS[cls.__name__] = cls  # @dataclass(slots=True) makes it twice: the later one counts
+
 
 class Outcome(StrEnum):
     """How a dynamic request stands; a release is always accepted."""
@@ -37,14 +48,14 @@ class RequestAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class JobAccepted:
+class JobAccepted(Action):
     """The submission is in the scheduler's state (the shell answers once it is safe)."""
 
     job: int
 
 
 @dataclass(frozen=True, slots=True)
-class ArrayAccepted:
+class ArrayAccepted(Action):
     """As JobAccepted, of an array: these are its jobs, by index ascending as they were given."""
 
     array: int
@@ -52,7 +63,7 @@ class ArrayAccepted:
 
 
 @dataclass(frozen=True, slots=True)
-class StartJob:
+class StartJob(Action):
     """Start the application: rank r on processors[r]."""
 
     job: int
@@ -63,7 +74,7 @@ class StartJob:
 
 
 @dataclass(frozen=True, slots=True)
-class KillJob:
+class KillJob(Action):
     """End every process of the job on every node, then report JobEnded."""
 
     job: int
@@ -73,7 +84,7 @@ class KillJob:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerRemap:
+class AnswerRemap(Action):
     """Answer the application's remap point."""
 
     job: int
@@ -82,7 +93,7 @@ class AnswerRemap:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerRequest:
+class AnswerRequest(Action):
     """Answer a dynamic request or release. One that waited is answered again when it is decided.
 
     What was granted or accepted is carried out at the job's next remap point.
@@ -94,7 +105,7 @@ class AnswerRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerSpawn:
+class AnswerSpawn(Action):
     """Tell the agent on what the ranks of `world` run that the job's program spawns.
 
     world  its id; 0: refused
@@ -110,7 +121,7 @@ class AnswerSpawn:
 
 
 @dataclass(frozen=True, slots=True)
-class CallRemap:
+class CallRemap(Action):
     """The scheduler would resize the job: it is wanted at a remap point, the sooner the better.
 
     Live, every iteration of a job ends with a remap point, at which the scheduler decides afresh:
@@ -123,7 +134,7 @@ class CallRemap:
 
 
 @dataclass(frozen=True, slots=True)
-class VacateProcessors:
+class VacateProcessors(Action):
     """Make sure that no process of the job is left there, then report ProcessorsVacated."""
 
     job: int
@@ -132,14 +143,14 @@ class VacateProcessors:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeEmptied:
+class NodeEmptied(Action):
     """Nothing is left on a node that is to leave: let its agent go, then report NodeLeft."""
 
     node: str
 
 
 @dataclass(frozen=True, slots=True)
-class AskNodes:
+class AskNodes(Action):
     """Ask the engine for a node of this shape for each ticket."""
 
     shape: Shape
@@ -148,7 +159,7 @@ class AskNodes:
 
 
 @dataclass(frozen=True, slots=True)
-class GiveNode:
+class GiveNode(Action):
     """Let the engine have the ticket's node back, or withdraw the request for it.
 
     Nothing of any job is on it. Then report TicketEnded.
@@ -161,7 +172,7 @@ class GiveNode:
 
 
 @dataclass(frozen=True, slots=True)
-class JobFinished:
+class JobFinished(Action):
     """The job reached an end state."""
 
     job: int
@@ -170,7 +181,7 @@ class JobFinished:
 
 
 @dataclass(frozen=True, slots=True)
-class JobRestarts:
+class JobRestarts(Action):
     """The job is in the queue again; of its start `instance` nothing is left."""
 
     job: int
@@ -179,7 +190,7 @@ class JobRestarts:
 
 
 @dataclass(frozen=True, slots=True)
-class WarnJob:
+class WarnJob(Action):
     """Something the job's owner should know before it happens."""
 
     job: int
@@ -187,7 +198,7 @@ class WarnJob:
 
 
 @dataclass(frozen=True, slots=True)
-class ResizeWorkers:
+class ResizeWorkers(Action):
     """A worker job has another size at once: workers start (`expand`) or end there (`shrink`)."""
 
     job: int
@@ -196,23 +207,3 @@ class ResizeWorkers:
     size: int  # that it has now
     processors: tuple[int, ...]  # that came, or left
     reason: Reason
-
-
-Action = (
-    JobAccepted
-    | ArrayAccepted
-    | StartJob
-    | KillJob
-    | AnswerRemap
-    | AnswerRequest
-    | AnswerSpawn
-    | CallRemap
-    | VacateProcessors
-    | NodeEmptied
-    | AskNodes
-    | GiveNode
-    | JobFinished
-    | JobRestarts
-    | WarnJob
-    | ResizeWorkers
-)
