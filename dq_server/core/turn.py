@@ -349,6 +349,32 @@ class Turn:
             state.unplan(job)
         self.let_go(job, leaving)
 
+    def queue_again(
+        self,
+        job: Job,
+        why: Reason,
+        start: StartJob | None = None,
+        ran_on: frozenset[int] = frozenset(),
+    ) -> None:
+        """A job whose start cannot be accounted for waits again, as if it had not started.
+
+        Where its processes may be (`ran_on`) nothing starts until they are gone.
+        """
+        state = self.state
+        if job.id in state.active:
+            self.stop(job)
+        if start is not None:
+            job.instance = max(job.instance, start.instance)  # the next start is another one
+            there = tuple(sorted(ran_on & set(state.processors.idle)))
+            state.processors.claim(there)
+            state.processors.start_vacating(there, job.id)
+        if job.state is not JobState.QUEUED:
+            self.withdraw(job)
+            job.state = JobState.QUEUED
+            self.enqueue(job)
+        job.end_reason = None
+        job.note(self.now, "restart", why)
+
     # --- processors -----------------------------------------------------------------------------
 
     def let_go(self, job: Job, leaving: list[int]) -> None:

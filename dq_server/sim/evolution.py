@@ -125,7 +125,7 @@ def reveal(
     fresh = (requested.steps[known], *_rest(requested, known + 1))
     natural_s = max(begin_s + requested.steps[known - 1][0], now)
     kept = ScheduledProfile(scheduled.start_s, (*before, (held_s, nodes)))
-    kept.take_rest_from(resource)
+    kept.take_from(resource)
     resource.add(natural_s, max(kept.end_s, natural_s), -nodes)
     starts = base_fit(fresh, resource, n_nodes, limit, natural_s)
     resource.add(natural_s, max(kept.end_s, natural_s), nodes)
@@ -138,7 +138,7 @@ def reveal(
         )
         steps = (*before, (starts[0] - begin_s, nodes), *placed)
     found = ScheduledProfile(scheduled.start_s, steps)
-    found.take_rest_from(resource)
+    found.take_from(resource)
     return found
 
 

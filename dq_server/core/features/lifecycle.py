@@ -43,7 +43,6 @@ from dq_server.core.model.state import State
 from dq_server.core.model.worlds import Worlds
 from dq_server.core.planning import INF, free
 from dq_server.core.planning.delays import first_delayed
-from dq_server.core.queue_again import queue_again
 from dq_server.core.turn import Turn
 
 EDITABLE = (JobState.HELD, JobState.WAITING, JobState.QUEUED)
@@ -269,7 +268,7 @@ class Lifecycle(Feature):
         """Go on above all numbers that may have been given; start again what is unknown."""
         state = turn.state
         for job in [state.active[j] for j in event.unknown if j in state.active]:
-            queue_again(turn, job, because("start_lost", instance=job.instance))
+            turn.queue_again(job, because("start_lost", instance=job.instance))
         if not event.epoch:
             return
         state.next_job += JOBS_SKIPPED

@@ -226,7 +226,7 @@ class Profiles(Feature, Promises):
         for job in Profiled.of(state).jobs.values():
             scheduled = Promise.of(job).scheduled
             if scheduled is not None and (not to_promise or job.id in state.active):
-                scheduled.take_rest_from(taken)
+                scheduled.take_from(taken)
 
     def beyond(
         self, state: State, job: Job, end_s: float, held: int, now: float, *, to_promise: bool
@@ -343,7 +343,7 @@ def _keep(turn: Turn, job: Job, taken: StepFunction) -> None:
         else:
             return
     booked = replace(promised, start_s=booked_s)
-    booked.take_rest_from(taken)
+    booked.take_from(taken)
     if taken.max(taken.origin_s, booked.end_s) <= prospect(state):
         promise.scheduled = replace(promised, start_s=now_s)
     else:

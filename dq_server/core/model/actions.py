@@ -10,17 +10,6 @@ from dq_server.core.model.pool import Shape
 from dq_server.core.model.reasons import Reason
 from dq_server.core.model.sizes import Configuration
 
-ACTIONS: dict[str, type[Action]] = {}  # by name, as a journal has them
-
-
-class Action:
-    """Base of all actions."""
-
-    __slots__ = ()
-
-    def __init_subclass__(cls) -> None:
-        ACTIONS[cls.__name__] = cls  # @dataclass(slots=True) makes it twice: the later one counts
-
 
 class Outcome(StrEnum):
     """How a dynamic request stands; a release is always accepted."""
@@ -48,14 +37,14 @@ class RequestAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class JobAccepted(Action):
+class JobAccepted:
     """The submission is in the scheduler's state (the shell answers once it is safe)."""
 
     job: int
 
 
 @dataclass(frozen=True, slots=True)
-class ArrayAccepted(Action):
+class ArrayAccepted:
     """As JobAccepted, of an array: these are its jobs, by index ascending as they were given."""
 
     array: int
@@ -63,7 +52,7 @@ class ArrayAccepted(Action):
 
 
 @dataclass(frozen=True, slots=True)
-class StartJob(Action):
+class StartJob:
     """Start the application: rank r on processors[r]."""
 
     job: int
@@ -74,7 +63,7 @@ class StartJob(Action):
 
 
 @dataclass(frozen=True, slots=True)
-class KillJob(Action):
+class KillJob:
     """End every process of the job on every node, then report JobEnded."""
 
     job: int
@@ -84,7 +73,7 @@ class KillJob(Action):
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerRemap(Action):
+class AnswerRemap:
     """Answer the application's remap point."""
 
     job: int
@@ -93,7 +82,7 @@ class AnswerRemap(Action):
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerRequest(Action):
+class AnswerRequest:
     """Answer a dynamic request or release. One that waited is answered again when it is decided.
 
     What was granted or accepted is carried out at the job's next remap point.
@@ -105,7 +94,7 @@ class AnswerRequest(Action):
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerSpawn(Action):
+class AnswerSpawn:
     """Tell the agent on what the ranks of `world` run that the job's program spawns.
 
     world  its id; 0: refused
@@ -121,7 +110,7 @@ class AnswerSpawn(Action):
 
 
 @dataclass(frozen=True, slots=True)
-class CallRemap(Action):
+class CallRemap:
     """The scheduler would resize the job: it is wanted at a remap point, the sooner the better.
 
     Live, every iteration of a job ends with a remap point, at which the scheduler decides afresh:
@@ -134,7 +123,7 @@ class CallRemap(Action):
 
 
 @dataclass(frozen=True, slots=True)
-class VacateProcessors(Action):
+class VacateProcessors:
     """Make sure that no process of the job is left there, then report ProcessorsVacated."""
 
     job: int
@@ -143,14 +132,14 @@ class VacateProcessors(Action):
 
 
 @dataclass(frozen=True, slots=True)
-class NodeEmptied(Action):
+class NodeEmptied:
     """Nothing is left on a node that is to leave: let its agent go, then report NodeLeft."""
 
     node: str
 
 
 @dataclass(frozen=True, slots=True)
-class AskNodes(Action):
+class AskNodes:
     """Ask the engine for a node of this shape for each ticket."""
 
     shape: Shape
@@ -159,7 +148,7 @@ class AskNodes(Action):
 
 
 @dataclass(frozen=True, slots=True)
-class GiveNode(Action):
+class GiveNode:
     """Let the engine have the ticket's node back, or withdraw the request for it.
 
     Nothing of any job is on it. Then report TicketEnded.
@@ -172,7 +161,7 @@ class GiveNode(Action):
 
 
 @dataclass(frozen=True, slots=True)
-class JobFinished(Action):
+class JobFinished:
     """The job reached an end state."""
 
     job: int
@@ -181,7 +170,7 @@ class JobFinished(Action):
 
 
 @dataclass(frozen=True, slots=True)
-class JobRestarts(Action):
+class JobRestarts:
     """The job is in the queue again; of its start `instance` nothing is left."""
 
     job: int
@@ -190,7 +179,7 @@ class JobRestarts(Action):
 
 
 @dataclass(frozen=True, slots=True)
-class WarnJob(Action):
+class WarnJob:
     """Something the job's owner should know before it happens."""
 
     job: int
@@ -198,7 +187,7 @@ class WarnJob(Action):
 
 
 @dataclass(frozen=True, slots=True)
-class ResizeWorkers(Action):
+class ResizeWorkers:
     """A worker job has another size at once: workers start (`expand`) or end there (`shrink`)."""
 
     job: int
@@ -207,3 +196,23 @@ class ResizeWorkers(Action):
     size: int  # that it has now
     processors: tuple[int, ...]  # that came, or left
     reason: Reason
+
+
+Action = (
+    JobAccepted
+    | ArrayAccepted
+    | StartJob
+    | KillJob
+    | AnswerRemap
+    | AnswerRequest
+    | AnswerSpawn
+    | CallRemap
+    | VacateProcessors
+    | NodeEmptied
+    | AskNodes
+    | GiveNode
+    | JobFinished
+    | JobRestarts
+    | WarnJob
+    | ResizeWorkers
+)

@@ -26,13 +26,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 
 from dq_client import __version__
 from dq_client.base import messages as m
 from dq_client.base import opened, storage
-from dq_server.core.model.actions import ACTIONS, Action
+from dq_server.core.model.actions import Action
 from dq_server.core.model.errors import ConfigError, SchedulerError
 from dq_server.core.model.events import EVENTS, Configured, Event
 from dq_server.core.settings import from_recorded
@@ -53,6 +54,7 @@ SNAPSHOTS = 2  # the newest, and one in case that it is damaged
 EVENTS_KEPT = 100_000
 ENDED_KEPT = 1_000_000
 COMPACTED_MAX = 5000  # events a time: more than come between two snapshots
+ACTION_TYPES: dict[str, type[Action]] = {t.__name__: t for t in get_args(Action)}
 
 
 class JournalError(Exception):
@@ -103,7 +105,7 @@ def actions_as_json(actions: list[Action]) -> str:
 def actions_of(text: str) -> list[Action]:
     """Actions from their text, as this or an older version wrote it."""
     pairs = msgspec.json.decode(text, type=list[tuple[str, msgspec.Raw]])
-    return [msgspec.json.decode(body, type=ACTIONS[kind]) for kind, body in pairs]
+    return [msgspec.json.decode(body, type=ACTION_TYPES[kind]) for kind, body in pairs]
 
 
 class Journal:
