@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dq_server.core.explain import explain
-from dq_server.core.features.output import Output
+from dq_server.core.features.nodes import LostOutput
 from dq_server.core.features.protection import Copies
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import JobFinished, JobRestarts, VacateProcessors
@@ -425,7 +425,7 @@ def test_output_that_is_lost_stands_in_the_story_also_of_a_job_that_has_ended(
     told = [d.reason for d in job.decisions if d.what == "output"]
     assert [reason.figures["lost_bytes"] for reason in told] == [10, 25]
     assert "25 bytes of what its ranks on n01 have written are lost" in told[-1].text
-    assert Output().view(c.scheduler.state, job) == {"output_lost_bytes": 25}
+    assert sum(LostOutput.of(job).lost.values()) == 25
     c.do(ev.OutputLost(99, 1, "n01", 10, "of a job that is forgotten"))
 
 
