@@ -41,11 +41,13 @@ class Copies:
         self.pieces = [b"variables"]
         self.differing = self.why = ""
         self.done: list[str] = []
+        self.for_sizes: list[int | None] = []
 
     def differing_value(self, _: Any) -> str:
         return self.differing
 
     def take(self, _: Any, next_size: int | None) -> tuple[list[bytes], str]:
+        self.for_sizes.append(next_size)
         return self.pieces, self.why
 
     def prepare(self, parts: Any, *, in_place: bool) -> str:
@@ -125,9 +127,10 @@ def restored(one: Protector) -> Any:
     copy = one.begin(one.session.comm)
     if copy is None:
         return None
+    one.session.job.exchanged.add("before the loop")
     one.restore(copy)
     assert one.session.copies.done == ["prepare False", "apply"]  # type: ignore[attr-defined]
-    assert one.session.job.exchanged == {"ghosts"}
+    assert one.session.job.exchanged == {"ghosts", "before the loop"}
     return one.session.values["v"].value, one.state.loops
 
 
@@ -337,6 +340,12 @@ def test_a_copy_for_a_restart_says_what_went_wrong(played: Played) -> None:
     played.patch.setattr(partfile, "write_part", lambda *_, **__: 1 / 0)
     found = played.each(lambda one: one.make_for_restart(2))
     assert found == 3 * ["ZeroDivisionError: division by zero (rank 0)"]
+
+
+def test_a_copy_for_a_restart_is_made_for_the_size_of_the_next_start(alone: Protector) -> None:
+    alone.make()
+    alone.make_for_restart(2)
+    assert alone.session.copies.for_sizes == [None, 2]  # type: ignore[attr-defined]
 
 
 # --- in memory ------------------------------------------------------------------------------------
