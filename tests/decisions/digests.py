@@ -49,7 +49,7 @@ from tests.dst.world import World
 HERE = Path(__file__).parent
 RECORDED = HERE / "recorded.json"
 JOURNALS = HERE.parent / "live" / "journals"
-SEEDS, CHUNK = 100, 50  # of the short form, and what one digest covers
+SEEDS, CHUNK = 50, 50  # of the short form, and what one digest covers
 SHARES = (0.0, 0.6)  # of a log's jobs that are malleable
 PROCESSORS = 64
 # Sums of policies beside the sets, so that each start, order and grant policy is asked.
