@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from dq_server.core.features.places import Places
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRemap, VacateProcessors
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
 from dq_server.core.model.jobs import Answer, Job
+from dq_server.core.model.places import Places
 from tests.core.cluster import MakeCluster
 
 QUICK = {"samples": 1, "discard": 0, "threshold": 0.0, "settle": 0}

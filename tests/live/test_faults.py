@@ -200,7 +200,6 @@ def launchers(cluster: str, *which: str) -> pytest.MarkDecorator:
 EITHER = {"committed", "aborted"}  # whichever came first, the server's return or the job's patience
 SURVIVED = {  # in an expansion to 3, then in a shrink to 2, and how both may end
     "server dies once prepared": ("asked: server", "asked: server", EITHER),
-    "connection cut once prepared": ("asked: cut", "asked: cut", EITHER),
     "an old rank's part cannot be packed": ("pack 1: raise", "pack 1: raise", {"aborted"}),
     "nor that of who joins, who leaves": ("unpack 2: raise", "pack 2: raise", {"aborted"}),
     "agent dies in redistribution": ("pack 0: agent local", "pack 0: agent local", {"committed"}),

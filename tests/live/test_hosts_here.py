@@ -94,7 +94,7 @@ def test_hosts_that_can_be_used_come_up_and_the_others_are_named(
         if dies in ("agent", "both"):
             until(lambda: local_agents.running_agents(beta) not in ({}, before), "no agent")  # noqa: B023
         else:
-            until(lambda: supervisors(beta) - {leader, understudy}, "nobody takes its place")  # noqa: B023
+            until(lambda: bool(supervisors(beta) - {leader, understudy}), "nobody takes its place")  # noqa: B023
 
     by_ssh.dq("down")
     until(lambda: not local.leftovers(beta), "processes are left")

@@ -83,7 +83,7 @@ def is_rank(pid: int) -> bool:
     return PROGRAM.encode() in b" ".join(words[:2]).split(b" ")[1:2]
 
 
-CASES = [("one node", "dq"), ("two nodes", "dq"), ("two nodes", "mpiexec")]
+CASES = [("two nodes", "dq"), ("two nodes", "mpiexec")]
 
 
 @pytest.fixture(scope="module", params=CASES, ids=", ".join)
