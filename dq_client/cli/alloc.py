@@ -136,8 +136,8 @@ def _run(connection: Connection, job_id: int, words: tuple[str, ...], env: dict[
     try:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-        for number in came:
-            signal.raise_signal(number)
+        for late in came:
+            signal.raise_signal(late)
         while shell.poll() is None:
             try:
                 shell.wait(LOOK_S)
