@@ -17,7 +17,7 @@ import pytest
 from dq_client.base import messages as m
 from dq_client.node.agent import local_start
 from dq_client.node.ranks.ends import Standing
-from dq_server.core.features import nodes, protection, succession
+from dq_server.core.features import nodes, protection
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import Action
 from dq_server.core.model.config import SchedulerConfig
@@ -273,7 +273,7 @@ def test_ranks_that_end_for_a_resize_and_are_taken_for_done_are_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Bug: the core forgets why the ranks of a job that is resized by restart have ended."""
-    monkeypatch.setattr(succession.Succeeding, "restart_of", lambda *_: None)
+    monkeypatch.setattr(protection, "_ended_for_resize", lambda *_: False)
     monkeypatch.setattr(protection, "is_guarded", lambda _: False)
     assert caught(first=12_700) % 11 in (5, 6)  # one such life in 300 shows it
 

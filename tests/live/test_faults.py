@@ -30,6 +30,7 @@ pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
 PROGRAM = "tests.mpi.programs.session_faults"
 HEARTBEAT_S = "1"
+LOST_AFTER_S = "12"  # more than the start of an agent takes on a busy machine
 
 
 class Faults(Live):
@@ -37,7 +38,14 @@ class Faults(Live):
 
     def __init__(self, root: Path, cluster: Cluster, config: Path, launcher: str) -> None:
         super().__init__(root / "home", launcher)
-        options = ["--heartbeat", HEARTBEAT_S, "--config", str(config)]
+        options = [
+            "--heartbeat",
+            HEARTBEAT_S,
+            "--lost-after",
+            LOST_AFTER_S,
+            "--config",
+            str(config),
+        ]
         self.options = [*options, "--launcher", launcher]
         self.root, self.agents = root, cluster.agents()
         self.resizes: dict[int, int] = {}  # of each job, how many have been ordered
