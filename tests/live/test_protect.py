@@ -295,8 +295,9 @@ with resize_lib.session() as rs:
         turns.value = 40
     for turn in rs.iterations({length}):
         total.value += 100
+        time.sleep(0.05)
         while turn == 30 and os.environ["DQ_JOB_INSTANCE"] == "1":  # until it is killed
-            time.sleep(0.02)
+            time.sleep(0.1)
     if rs.rank == 0:
         print("data", total.value, flush=True)
 """
@@ -313,8 +314,9 @@ def test_a_loop_has_the_length_of_its_value_after_a_restart(
     file, script = tmp_path / "turns", tmp_path / "planned.py"
     file.write_text("40")
     script.write_text(PLANNED.format(length=length.format(file=str(file))))
-    job = bench.submit([sys.executable, str(script)], initial=2, kind="rigid", protect=DISK)
-    bench.copied(job, 20)
+    job = bench.submit([sys.executable, str(script)], initial=2, kind="rigid", protect=DISK,
+                       env={"PYTHONPATH": str(ROOT), "DQ_REPORT_INTERVAL": "0"})  # fmt: skip
+    bench.copied(job, 5)
     file.write_text("50")
     os.kill(list(bench.running("planned.py"))[-1], signal.SIGKILL)
     until(lambda: bench.view(job)["end_s"] is not None, "the job never ends", 90)

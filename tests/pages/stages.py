@@ -127,7 +127,7 @@ BEFORE: dict[str, dict[int, str]] = {
     "simulation.md": {0: LOG + LOCAL.format(2) + "dq submit --wait -n 1 -- true\ndq down\n"
                          "cp $DQ_HOME/journal.sqlite .\n" + PROFILES + STUDY + SACCT},
     "studies.md": {1: LOG, 4: SACCT},
-    "submitting.md": {0: LOCAL.format(8) + "mkdir out; echo 'print(1)' > sweep.py\n"},
+    "submitting.md": {0: LOCAL.format(8) + "mkdir out\n"},
     "verify.md": {},
     "web.md": {0: LOCAL.format(2)},
     "workers.md": {0: LOCAL.format(4) + "echo 'import time; time.sleep(60)' > worker.py\n"},
