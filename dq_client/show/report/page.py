@@ -80,6 +80,12 @@ def render(report: Report) -> str:
     return f"<!DOCTYPE html>\n{page}\n"
 
 
+def frame(report: Report) -> str:
+    """The page as an element of another page, such as a notebook."""
+    style = "width:100%;height:32rem;border:0"
+    return str(tag("iframe", srcdoc=render(report), style=style, title="DQ report"))
+
+
 def _footer(report: Report) -> Markup:
     return tag("footer", tag("p", f"Written by dq report. Data of {_date(report.timeline.now_s)}."))
 
