@@ -8,7 +8,6 @@ dismissed, which ends their job, and the next task begins another.
 from __future__ import annotations
 
 import atexit
-import pickle
 import sys
 import threading
 import time
@@ -20,7 +19,7 @@ from itertools import count, islice
 from pathlib import Path
 from socket import socketpair
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
@@ -36,9 +35,8 @@ from dq_client.executor.crew import Event, What
 from dq_client.executor.tasks import dumps, result_of
 from dq_client.executor.worker import PYTHON, VARIABLE
 
-if TYPE_CHECKING:
-    from dq_client.client import Cluster, Job
-
+Cluster: TypeAlias = Any  # those of client.py, which imports this module
+Job: TypeAlias = Any
 T = TypeVar("T")
 PING_S = 1.0  # workers are looked after, and their jobs
 FAILURES_MAX = 3  # jobs of workers that fail one after the other before a task is done
@@ -291,7 +289,7 @@ class Executor(futures.Executor):
         """A message of a worker."""
         number = int(task or 0)
         if what == b"hello":
-            self._send(worker, b"setup", b"", pickle.dumps((sys.path, self._setup)))
+            self._send(worker, b"setup", b"", dumps((sys.path, self._setup)))
             return
         event = Event(
             SAID_BY_WORKERS[what], worker, number, content.decode() if what == b"crash" else ""

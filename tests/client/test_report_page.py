@@ -67,6 +67,9 @@ CASES = {
     "no nodes": report([], capacity=0),
     "nothing measured": report([job(1, [stay(2, 1.0)])], about=1),
     "ended at once": report([job(1, [stay(1, 0.0)], end_s=0.0)], about=1),
+    "workers that come and leave": report(
+        [job(1, [stay(0, 0.0, grid=(0, 0)), stay(3, 2.0), stay(0, 9.0, grid=(0, 0))])], about=1
+    ),
     "resized forty times": report(
         [job(1, [stay(1 + i % 5, float(i), time_s=0.5, moved_s=0.1) for i in range(40)])], about=1
     ),

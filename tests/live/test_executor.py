@@ -196,7 +196,7 @@ def test_the_idle_hold_no_processor_and_the_next_task_gets_workers(here: dq.Clus
 
 
 PROGRAM = """
-import sys, time
+import signal, sys, time
 from dq_client import client as dq
 
 def mine(x):
@@ -204,6 +204,7 @@ def mine(x):
     return x + 1
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
     with dq.executor(0, 2) as pool:
         what = mine if sys.argv[1] == "own" else abs
         for number in pool.map(what, range(100_000), buffersize=20):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import time
+from html import escape
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -83,7 +84,7 @@ def render(report: Report) -> str:
 def frame(report: Report) -> str:
     """The page as an element of another page, such as a notebook."""
     style = "width:100%;height:32rem;border:0"
-    return str(tag("iframe", srcdoc=render(report), style=style, title="DQ report"))
+    return f'<iframe title="DQ report" style="{style}" srcdoc="{escape(render(report))}"></iframe>'
 
 
 def _footer(report: Report) -> Markup:
