@@ -97,7 +97,7 @@ class Executor(futures.Executor):
         self._listen()
         self._options = {
             "name": "executor", "chdir": str(Path.cwd()), **options, "kind": "workers",
-            "env": {**options.get("env", {}), VARIABLE: self._credentials},
+            "env": {**(options.get("env") or {}), VARIABLE: self._credentials},
         }  # fmt: skip
         self._least = least
         try:
@@ -342,9 +342,8 @@ class Executor(futures.Executor):
             self._failed += 1
             future.set_exception(error)
 
-    def _send(self, worker: bytes, *frames: bytes) -> bool:
+    def _send(self, worker: bytes, what: bytes, task: bytes = b"", content: bytes = b"") -> bool:
         """Whether the worker is still there."""
-        what, task, content = (*frames, b"", b"")[:3]
         try:
             self._router.send_multipart([worker, what, task, content], zmq.NOBLOCK)
         except zmq.ZMQError as e:

@@ -156,6 +156,14 @@ def test_a_job_that_overshot_shows_its_way_the_sweet_spot_and_every_reason() -> 
         assert found.words.count(visit["reason"]) == 2  # among the sizes, and in the story
 
 
+def test_a_job_that_is_fastest_on_its_first_size_has_no_speed_up() -> None:
+    slow = [stay(1, 0, time_s=2.0), stay(4, 1, time_s=9.0), stay(1, 2, time_s=1.0)]
+    found = page(report([job(1, slow, end_s=9.0, sweet_spot=1)], about=1))
+    assert "sweet spot" in found.words
+    assert "speed-up" not in found.words
+    assert "speed-up" in page(CASES["one job"]).words
+
+
 def test_a_size_with_several_grids_shows_them_on_the_way() -> None:
     stays = [stay(2, 0, time_s=3.0), stay(4, 1, time_s=2.0, decision="regrid"),
              stay(4, 2, time_s=1.0, grid=(1, 4))]  # fmt: skip

@@ -161,8 +161,8 @@ def _job_cards(job: Job) -> Markup:
         small = f"{unit}, {seconds(best.iteration_time_s)} per iteration"
         class_ = "best" if best.sweet_spot else None
         shown.append(card(label, str(best.processors), small, class_))
-    if best is not None and has_curve(job) and best.iteration_time_s > 0:
-        _, stay, time_s = found[0]
+    _, stay, time_s = found[0] if found else (0, best, 0.0)
+    if best and stay and best.processors != stay.processors and best.iteration_time_s > 0:
         shown.append(
             card("speed-up", f"{time_s / best.iteration_time_s:.2f}×",
                  f"over {processors(stay.processors)} ({seconds(time_s)})")
