@@ -87,7 +87,6 @@ class Showcase:
         self.until(lambda: self.processors() == 6, "the node east has died")
         self.until(lambda: self.state(stencil)[0] == "running", "the stencil goes on without it")
         self.picture_of_the_page()
-        cluster.dq("resize", stencil, "--release")
         cluster.dq("node", "remove", "west")
         self.until(lambda: self.processors() == 4, "the node west was taken")
         with dq.connect(cluster.home.root) as here, dq.executor(0, 4, cluster=here) as pool:
