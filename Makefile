@@ -6,7 +6,7 @@ PYTHON ?= python3
 export PYTHONDONTWRITEBYTECODE :=
 BYTECODE = $(VENV)/bin/python -m compileall -q -x c/examples dq_client dq_server resize_lib
 
-.PHONY: demo docs release test test-slurm test-gridengine test-mpi test-codes test-recipes lint check quick words mutants fix venv clean
+.PHONY: demo showcase docs release test test-slurm test-gridengine test-mpi test-codes test-recipes lint check quick words mutants fix venv clean
 
 venv: $(VENV)/.installed
 
@@ -25,6 +25,10 @@ $(VENV)/.runs: pyproject.toml
 
 demo: $(VENV)/.runs
 	$(VENV)/bin/dq demo
+
+# a stencil among ten jobs while a node dies and another is taken: report and pictures in a folder
+showcase: venv
+	$(VENV)/bin/python -m tests.live.showcase showcase
 
 # wheel and source distribution in dist/, tried outside this folder: PYTHONS="python3.12 python3.13"
 PYTHONS ?= $(PYTHON)

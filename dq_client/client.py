@@ -22,18 +22,18 @@ import shlex
 import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dq_client.base import messages as m
 from dq_client.base.connection import Connection
-from dq_client.base.errors import Timeout, UsageError
+from dq_client.base.errors import NoServer, NotFound, Timeout, UsageError
 from dq_client.base.home import Home
 from dq_client.base.states import ENDED
 from dq_client.deploy import local as bringup
@@ -41,6 +41,9 @@ from dq_client.deploy import shutdown
 from dq_client.show.feed.cursor import FeedCursor
 from dq_client.show.feed.one_job import WAIT_S, looks
 from dq_client.show.views import FollowedJob, JobInfo, JobRow, NodeRow, Stay, Why
+
+if TYPE_CHECKING:
+    from dq_client.executor.executor import Executor
 
 Plain = dict[str, Any]
 FOLLOW_S = 5.0  # of one question for what has changed
@@ -112,6 +115,33 @@ def connect(home: str | os.PathLike[str] | None = None) -> Cluster:
     """
     place = Home.default() if home is None else Home(Path(home).expanduser().absolute())
     return Cluster(place)
+
+
+def executor(
+    least: int,
+    most: int,
+    *,
+    cluster: Cluster | None = None,
+    initializer: Callable[..., Any] | None = None,
+    initargs: tuple[Any, ...] = (),
+    idle_s: float = 5.0,
+    **options: Any,
+) -> Executor:
+    """Return an executor of `concurrent.futures` with `least` to `most` workers (docs/workers.md).
+
+    cluster: default: that of `connect()`. initializer, initargs: called once in each worker's
+    process. idle_s: a worker that had no task for so long ends, if `least` is 0. options: those of
+    `Cluster.submit` for the jobs of workers (`priority`, `memory`, `gpus`, `env`).
+
+    Raises:
+        UsageError, Refused: invalid options; the server refuses the job of workers.
+    """
+    from dq_client.executor.executor import Executor
+
+    return Executor(
+        cluster or connect(), least, most, initializer=initializer, initargs=initargs,
+        idle_s=idle_s, owned=cluster is None, options=options,
+    )  # fmt: skip
 
 
 class Cluster:
@@ -236,6 +266,10 @@ class Cluster:
     def __repr__(self) -> str:
         return f"<Cluster at {self.home}>"
 
+    def _repr_html_(self) -> str | None:
+        """In a notebook: the report of all jobs."""
+        return _report(self._home, None)
+
     def _call(self, body: m.RequestBody, within_s: float = 5.0) -> m.ReplyBody:
         with self._lock:
             if self._connection is None:
@@ -258,6 +292,10 @@ class Job:
 
     def __int__(self) -> int:
         return self.id
+
+    def _repr_html_(self) -> str | None:
+        """In a notebook: the job's report, as it is now."""
+        return _report(self.cluster._home, self.id)
 
     @property
     def info(self) -> JobInfo:
@@ -357,6 +395,19 @@ class Job:
                     return
         finally:
             await asyncio.to_thread(follow.close)  # type: ignore[attr-defined]
+
+
+def _report(home: Home, job: int | None) -> str | None:
+    """A report to be shown inside a page; None, for which a notebook has text, without a server."""
+    from dq_client.show.report.collect import collect
+    from dq_client.show.report.data import checked
+    from dq_client.show.report.page import frame
+
+    try:
+        with _connected(home) as connection:
+            return frame(checked(collect(connection, job)))
+    except (NoServer, NotFound):  # an array has no report of its own
+        return None
 
 
 @contextmanager

@@ -20,7 +20,7 @@ FOR_USERS = frozenset(  # but these
     {
         *("DQ_REPORT_INTERVAL", "DQ_VERIFY_DIR", "DQ_WAIT_FOR_RANKS", "DQ_POSTPONE_POINTS"),
         *("DQ_CARRY", "DQ_CARRY_BYTES", "DQ_CARRY_MS", "DQ_SETUP_BYTES"),
-        *("DQ_RECIPE_FROM", "DQ_SPAWN_REFUSED"),
+        *("DQ_RECIPE_FROM", "DQ_SPAWN_REFUSED", "DQ_EXECUTOR"),
     }
 )
 # What a launcher or a batch system tells one process, or one step of a job.

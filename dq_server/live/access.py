@@ -16,10 +16,8 @@ from zmq.auth.thread import ThreadAuthenticator
 
 from dq_client.base import keys
 from dq_client.base import messages as m
-from dq_client.base.connection import prepare
+from dq_client.base.connection import DOMAIN, authenticated_router, prepare
 from dq_client.base.errors import UsageError
-
-DOMAIN = "dq"
 
 # What each role may send, as the messages themselves declare it (messages/base.py). The server's
 # own key may send nothing: agents and clients recognise the server by it.
@@ -131,18 +129,9 @@ def bind_router(
     """
     if not authenticator.is_alive():
         raise UsageError(f"{address}: no authenticator is running, nothing may be served there")
-    router = context.socket(zmq.ROUTER)
-    router.curve_server = True
-    router.curve_secretkey = access.server.secret.encode()
-    router.curve_publickey = access.server.public.encode()
-    # Without an authenticator CURVE lets any stranger's key in; an enforced domain fails closed.
-    router.setsockopt(zmq.ZAP_DOMAIN, DOMAIN.encode())
-    router.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
-    # Without it a message to a full queue is dropped silently; with it the send raises (loop.py).
-    router.setsockopt(zmq.ROUTER_MANDATORY, 1)
+    router = authenticated_router(context, access.server)
     # Per frame, so it bounds no message of many frames: connection_limits.py does.
     router.setsockopt(zmq.MAXMSGSIZE, 2 * m.FRAME_BYTES_MAX)
-    router.setsockopt(zmq.HANDSHAKE_IVL, 5000)
     router.setsockopt(zmq.SNDHWM, 2000)
     router.setsockopt(zmq.RCVHWM, 200)
     router.setsockopt(zmq.LINGER, 500)

@@ -21,7 +21,8 @@ FLOORS = {
         "verify": "base deploy show",
         "examples": "base",
         "cli": "base node deploy show verify examples check",
-        "client": "base deploy show cli",
+        "executor": "base",
+        "client": "base deploy show cli executor",
         # Public names of what lies below.
         "errors": "base",
         "ranks": "node",

@@ -13,7 +13,7 @@ def stay(
     grid: tuple[int, int] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """One stay; `since_s` after T0; `grid`: the one nearest to a square if not given."""
-    rows = next(r for r in range(int(size**0.5), 0, -1) if size % r == 0)
+    rows = next((r for r in range(int(size**0.5), 0, -1) if size % r == 0), 1)
     return {
         "processors": size, "grid": list(grid or (rows, size // rows)), "since_s": T0 + since_s,
         "iterations": iterations, "iteration_time_s": time_s, "redistribution_time_s": moved_s,

@@ -42,7 +42,7 @@ def test_what_is_saved_comes_back(tmp_path: Path) -> None:
             "jobs entry 1 sizes entry 2",
         ),
         (broken(jobs__0__sizes__1__iteration_time_s=-1.0), ">= 0"),
-        (broken(jobs__0__sizes__1__processors=0), "processors: a whole number >= 1 is needed"),
+        (broken(jobs__0__sizes__1__processors=-1), "processors: a whole number >= 0 is needed"),
         (broken(jobs__0__submit_s=float("nan")), "submit_s"),
         (broken(jobs__0__submit_s=float("inf")), "submit_s"),
         (broken(timeline__capacity=10**12), "capacity"),

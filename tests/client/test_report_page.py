@@ -67,6 +67,9 @@ CASES = {
     "no nodes": report([], capacity=0),
     "nothing measured": report([job(1, [stay(2, 1.0)])], about=1),
     "ended at once": report([job(1, [stay(1, 0.0)], end_s=0.0)], about=1),
+    "workers that come and leave": report(
+        [job(1, [stay(0, 0.0, grid=(0, 0)), stay(3, 2.0), stay(0, 9.0, grid=(0, 0))])], about=1
+    ),
     "resized forty times": report(
         [job(1, [stay(1 + i % 5, float(i), time_s=0.5, moved_s=0.1) for i in range(40)])], about=1
     ),
@@ -151,6 +154,14 @@ def test_a_job_that_overshot_shows_its_way_the_sweet_spot_and_every_reason() -> 
     assert found.words.count("★") == 2
     for visit in data["jobs"][0]["sizes"]:
         assert found.words.count(visit["reason"]) == 2  # among the sizes, and in the story
+
+
+def test_a_job_that_is_fastest_on_its_first_size_has_no_speed_up() -> None:
+    slow = [stay(1, 0, time_s=2.0), stay(4, 1, time_s=9.0), stay(1, 2, time_s=1.0)]
+    found = page(report([job(1, slow, end_s=9.0, sweet_spot=1)], about=1))
+    assert "sweet spot" in found.words
+    assert "speed-up" not in found.words
+    assert "speed-up" in page(CASES["one job"]).words
 
 
 def test_a_size_with_several_grids_shows_them_on_the_way() -> None:

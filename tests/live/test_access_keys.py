@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from dq_client.base import keys
-from dq_server.live.access import DOMAIN, Access, Principal
+from dq_client.base.connection import DOMAIN
+from dq_server.live.access import Access, Principal
 
 
 @pytest.fixture

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import json
 import os
 import re
 import shutil
@@ -17,6 +19,7 @@ from dq_client.base.errors import NotFound, Refused, Timeout, UsageError
 from dq_client.base.home import Home
 from dq_client.deploy import local as bringup
 from harness.commands import ROOT
+from tests.live.browsing import browser, until
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
@@ -130,6 +133,48 @@ def test_a_cluster_ends_with_its_block_and_not_with_a_connection() -> None:
             mine.down()
     assert not home.exists()
     assert bringup.leftovers(Home(home)) == []
+
+
+@pytest.mark.browser
+def test_the_notebook_runs_and_shows_the_pictures_of_a_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a notebook does: the value of a cell's last line is shown."""
+    notebook = json.loads((ROOT / "docs/examples/notebook.ipynb").read_text())
+    cells = ["".join(c["source"]) for c in notebook["cells"] if c["cell_type"] == "code"]
+    assert not [c for c in notebook["cells"] if c.get("outputs")]
+    shutil.copy(ROOT / "docs/examples/porting/after/heat.py", tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "__main__"}
+    values: list[object] = []
+    pictures: list[str] = []
+    try:
+        for cell in cells:
+            body = ast.parse(cell).body
+            last = ast.unparse(body.pop()) if isinstance(body[-1], ast.Expr) else "None"
+            exec(compile(ast.Module(body, []), "notebook.ipynb", "exec"), names)
+            values.append(eval(last, names))
+            pictures += [v._repr_html_() or "" for v in values[-1:] if hasattr(v, "_repr_html_")]
+        assert str(values[2]).startswith("(373, Progress(waiting=0, running=0, done=10, failed=0")
+        assert len(pictures) == 2
+        found = names["cluster"]
+        assert isinstance(found, dq.Cluster)
+        assert found._repr_html_() is None  # it was closed: a notebook shows its text
+    finally:
+        if isinstance(found := names.get("cluster"), dq.Cluster):
+            found.close()
+    page = tmp_path / "notebook.html"
+    page.write_text("".join(pictures))
+    with browser() as window:
+        window.get(page.as_uri())
+        for number, picture in enumerate((".curve", "#gantt")):
+            window.switch_to.frame(number)
+            drawn = f"document.querySelector('{picture}')?.toDataURL().length"
+            until(window, drawn, lambda length: (length or 0) > 5000)
+            window.switch_to.default_content()
+        window.save_screenshot(str(tmp_path / "notebook.png"))
+        assert [line for line in window.get_log("browser") if line["level"] == "SEVERE"] == []
 
 
 def test_the_page_is_true(

@@ -56,6 +56,10 @@ def test_a_job_grows_before_ones_eyes(cluster: Live) -> None:
         script = "const f = document.getElementById('feed-filter'); f.value = 'nodes';"
         driver.execute_script(f"{script} f.dispatchEvent(new Event('change'))")
         until(driver, feed, lambda text: "node up" in text and "committed" not in visible(driver))
+        script = "const f = document.getElementById('job-filter'); f.value = 'ended';"
+        driver.execute_script(f"{script} f.dispatchEvent(new Event('change'))")
+        none = "document.getElementById('jobs').dataset.none"
+        until(driver, none, lambda text: text == "No such job among 1: choose “all” above.")
         for name in ("light", "dark"):
             theme(driver, name)
             for width in (1300, 390):

@@ -54,7 +54,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "tutorial.md": ("page",) * 6,
     "verify.md": ("shell",),
     "web.md": ("shell", "yaml"),
-    "workers.md": ("shell",),
+    "workers.md": ("shell", "client"),
     "years.md": ("shell",),
 }  # fmt: skip
 

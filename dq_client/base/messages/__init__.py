@@ -1,4 +1,4 @@
-"""Every message on the wire. Encoded with msgspec (dq_client/base/codec.py); no pickle anywhere.
+"""Every message to and from a server. Encoded with msgspec (dq_client/base/codec.py); no pickle.
 
     base.py          field types and limits, directions and roles, what all clients say
     users.py         requests of users            handled in dq_server/live/requests/users.py

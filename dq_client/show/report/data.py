@@ -18,15 +18,14 @@ from dq_client.base.text_files import tables_as
 
 SCHEMA = 1
 Count = Annotated[int, Meta(ge=0, le=10_000_000)]
-Size = Annotated[int, Meta(ge=1, le=10_000_000)]
 Seconds = Annotated[float, Meta(ge=0, le=1e12)]
 
 
 class Stay(Struct, frozen=True):
     """One stay of a job at one size."""
 
-    processors: Size
-    grid: tuple[Size, Size]
+    processors: Count  # of workers 0, too
+    grid: tuple[Count, Count]
     since_s: Seconds
     iterations: Count
     iteration_time_s: Seconds | None

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import time
+from html import escape
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,12 @@ def render(report: Report) -> str:
         lang="en",
     )
     return f"<!DOCTYPE html>\n{page}\n"
+
+
+def frame(report: Report) -> str:
+    """The page as an element of another page, such as a notebook."""
+    style = "width:100%;height:32rem;border:0"
+    return f'<iframe title="DQ report" style="{style}" srcdoc="{escape(render(report))}"></iframe>'
 
 
 def _footer(report: Report) -> Markup:
@@ -154,8 +161,8 @@ def _job_cards(job: Job) -> Markup:
         small = f"{unit}, {seconds(best.iteration_time_s)} per iteration"
         class_ = "best" if best.sweet_spot else None
         shown.append(card(label, str(best.processors), small, class_))
-    if best is not None and has_curve(job) and best.iteration_time_s > 0:
-        _, stay, time_s = found[0]
+    _, stay, time_s = found[0] if found else (0, best, 0.0)
+    if best and stay and best.processors != stay.processors and best.iteration_time_s > 0:
         shown.append(
             card("speed-up", f"{time_s / best.iteration_time_s:.2f}×",
                  f"over {processors(stay.processors)} ({seconds(time_s)})")

@@ -50,7 +50,7 @@ def processors(count: int) -> str:
 
 def grid_words(grid: Sequence[int]) -> str:
     """`2×4`: rows by columns."""
-    return f"{grid[0]}×{grid[1]}"
+    return f"{grid[0]}×{grid[1]}" if grid[0] else "–"  # no worker, no grid
 
 
 def shortened(text: str, length: int) -> str:

@@ -176,7 +176,7 @@ byId("jobs").addEventListener("keydown", (event) => {
 });
 
 export function redraw() {
-  list.show(wanted());
+  list.show(wanted(), jobs.size ? `No such job among ${jobs.size}: choose “all” above.` : "No job yet: dq submit -n 2 -- PROGRAM");
   detail();
 }
 let pending = false;

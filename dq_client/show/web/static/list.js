@@ -14,8 +14,10 @@ export class List {
     addEventListener("resize", () => this.redraw());
   }
 
-  show(things) {
+  // none: what stands there if there is no thing.
+  show(things, none = "") {
     this.things = things;
+    this.box.dataset.none = things.length ? "" : none;
     this.redraw();
   }
 

@@ -1,0 +1,1 @@
+"""`concurrent.futures` on workers that come and go (docs/workers.md)."""
