@@ -19,6 +19,7 @@ import logging
 import sys
 from typing import Any
 
+import msgspec
 import zmq
 
 from dq_client.base import messages as m
@@ -32,11 +33,11 @@ from dq_client.node.agent.holdings import HoldingRecord, Tree
 from dq_client.node.agent.keepers import KeeperLine
 from dq_client.node.agent.local_start import KEEPER_LOST, LocalStart, Past, joins
 from dq_client.node.agent.starters import Starter, Starters
+from dq_client.node.agent.usage import Instance
 
 log = logging.getLogger("dq.agent")
 
 PAST_MAX = 10_000
-Instance = tuple[int, int]  # job and the number of its start
 
 
 def with_steward(argv: list[str], env: dict[str, str]) -> list[str]:
@@ -354,8 +355,7 @@ class OwnRanks:
             self._spawns[self._ask_for_spawn(of, asked)] = of, asked["ticket"]
 
     def _relay(self, job: int, instance: int, node: str, data: dict[str, Any]) -> None:
-        body = m.Relay(job=job, instance=instance, node=node, data=json.dumps(data).encode())
-        self._context.send(body)
+        self._context.send(m.Relay(job, instance, node, json.dumps(data).encode()))
 
     def _ask_for_spawn(self, of: Instance, asked: dict[str, Any]) -> str:
         world = asked["info"].get("dq_world", "")
@@ -403,6 +403,8 @@ class OwnRanks:
             kept.over = True  # no ranks here were ever part of the job: there is no end to report
             return
         said = reports.about(about)
+        if isinstance(said, m.AppEnded):
+            said = msgspec.structs.replace(said, cpu_s=0.0)  # it may still rise
         if said is not None and said != ended:
             reports.withdraw(about)
         if ended is not None and ended == kept.known:
@@ -411,7 +413,8 @@ class OwnRanks:
         elif ended is not None and said != ended:
             kept.said = ended
             log.info("job %d.%d: ended here with %d %s", *of, ended.exit_code, ended.error)
-            reports.add(about, ended, kept.held)
+            cpu_s = self._context.usage.ended(kept.held)
+            reports.add(about, msgspec.structs.replace(ended, cpu_s=cpu_s), kept.held)
 
     def _say_over(self, of: Instance, world: int) -> None:
         """The ranks of a spawned world have ended here."""
@@ -438,9 +441,7 @@ class OwnRanks:
         if lost > kept.lost_told and about not in reports:
             kept.lost_told = lost
             log.warning("job %d.%d: %d bytes of output are lost: %s", *of, lost, why)
-            body = m.OutputLost(
-                job=of[0], instance=of[1], node=self._nodes[0], lost_bytes=lost, why=why[:4000]
-            )
+            body = m.OutputLost(*of, self._nodes[0], lost, why[:4000])
             reports.add(about, body)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Output that could not be written: a job's story says how much of it is lost, where and why."""
+"""What agents measured of jobs: output that could not be written, CPU time and memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,27 @@ class LostOutput(Record):
     lost: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class Usage(Record):
+    """Of a job: CPU time of its parts that have ended; the most memory that all had at one time."""
+
+    key = "Usage"
+
+    cpu_s: float = 0.0
+    memory_max: int = 0
+
+
 class Output(Feature):
+    @handles(ev.UsageMeasured)
+    def usage_measured(self, turn: Turn, event: ev.UsageMeasured) -> None:
+        """Ranks of a job on one agent's nodes have ended, perhaps the last ones."""
+        job = turn.state.jobs.get(event.job)
+        if job is None:  # it is forgotten
+            return
+        usage = Usage.of(job)
+        usage.cpu_s += event.cpu_s
+        usage.memory_max = max(usage.memory_max, event.memory_max)
+
     @handles(ev.OutputLost)
     def output_lost(self, turn: Turn, event: ev.OutputLost) -> None:
         """An agent reports how much of a start's output its nodes have lost, perhaps once more."""

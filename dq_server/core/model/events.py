@@ -224,6 +224,18 @@ class OutputLost:
 
 
 @dataclass(frozen=True, slots=True)
+class UsageMeasured:
+    """A part of a job, its ranks on one agent's nodes, has ended; `cpu_s`: what it has used.
+
+    memory_max   of the job, the most bytes that were measured at one time
+    """
+
+    job: int
+    cpu_s: float
+    memory_max: int
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessorsVacated:
     """No process of the job is left on these processors; without a list: on any of its own."""
 
@@ -586,6 +598,7 @@ Event = (
     | CopyMade
     | WorkDone
     | OutputLost
+    | UsageMeasured
     | ProcessorsVacated
     | RemapPoint
     | PointsPassed
