@@ -62,7 +62,7 @@ class Protection(TypedDict):
 
 
 class Usage(TypedDict):
-    """CPU time and memory of a job, as agents have measured them (docs/usage.md)."""
+    """CPU time and memory of a job, as agents have measured them (docs/production.md)."""
 
     cpu: Annotated[float | None, told("processors that it keeps busy now; null: not known")]
     cpu_s: Annotated[float, told("CPU time of all of its processes so far, in seconds")]
