@@ -126,7 +126,7 @@ class Applications:
         self._proxies.forget(r.job, r.instance)
         why = describe(lost) if lost else ""
         cpu_s = context.usage.ended(held)
-        ended = m.AppEnded(r.job, r.instance, code, why, cpu_s=cpu_s)
+        ended = m.AppEnded(job=r.job, instance=r.instance, exit_code=code, error=why, cpu_s=cpu_s)
         context.reports.add(key, ended, held)
 
     def read_log(self, order: m.ReadLog) -> None:

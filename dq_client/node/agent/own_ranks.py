@@ -186,8 +186,9 @@ class OwnRanks:
     def _make(self, order: m.StartRanks) -> LocalStart:
         context = self._context
         context.home.job(order.job).mkdir(mode=0o700, parents=True, exist_ok=True)
-        held = context.holdings.make(HoldingRecord(order.job, order.instance, ranks=True))
-        return LocalStart(held)
+        return LocalStart(
+            context.holdings.make(HoldingRecord(order.job, order.instance, ranks=True))
+        )
 
     def _find_starter(self, kept: LocalStart, order: m.StartRanks) -> None:
         """Have the keeper made, once there is a starter if it can have one."""
@@ -355,7 +356,8 @@ class OwnRanks:
             self._spawns[self._ask_for_spawn(of, asked)] = of, asked["ticket"]
 
     def _relay(self, job: int, instance: int, node: str, data: dict[str, Any]) -> None:
-        self._context.send(m.Relay(job, instance, node, json.dumps(data).encode()))
+        body = m.Relay(job=job, instance=instance, node=node, data=json.dumps(data).encode())
+        self._context.send(body)
 
     def _ask_for_spawn(self, of: Instance, asked: dict[str, Any]) -> str:
         world = asked["info"].get("dq_world", "")
@@ -418,8 +420,7 @@ class OwnRanks:
 
     def _say_over(self, of: Instance, world: int) -> None:
         """The ranks of a spawned world have ended here."""
-        about = f"world {of[0]}.{of[1]}.{world}"
-        self._context.reports.add(about, m.WorldEnded(*of, world))
+        self._context.reports.add(f"world {of[0]}.{of[1]}.{world}", m.WorldEnded(*of, world))
 
     def _end_of(self, of: Instance, kept: LocalStart) -> m.AppEnded | None:
         if kept.held.over and not kept.held.sweep():
@@ -441,7 +442,9 @@ class OwnRanks:
         if lost > kept.lost_told and about not in reports:
             kept.lost_told = lost
             log.warning("job %d.%d: %d bytes of output are lost: %s", *of, lost, why)
-            body = m.OutputLost(*of, self._nodes[0], lost, why[:4000])
+            body = m.OutputLost(
+                job=of[0], instance=of[1], node=self._nodes[0], lost_bytes=lost, why=why[:4000]
+            )
             reports.add(about, body)
 
     def close(self) -> None:
