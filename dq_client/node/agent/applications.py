@@ -125,9 +125,8 @@ class Applications:
         context.closed.close(r.job, r.instance)
         self._proxies.forget(r.job, r.instance)
         why = describe(lost) if lost else ""
-        cpu_s = context.usage.ended(held)
-        ended = m.AppEnded(job=r.job, instance=r.instance, exit_code=code, error=why, cpu_s=cpu_s)
-        context.reports.add(key, ended, held)
+        ended = m.AppEnded(job=r.job, instance=r.instance, exit_code=code, error=why)
+        context.reports.add(key, ended, held, context.usage.ended(held))
 
     def read_log(self, order: m.ReadLog) -> None:
         """An order to tell a piece of its output."""

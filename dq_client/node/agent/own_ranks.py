@@ -19,7 +19,6 @@ import logging
 import sys
 from typing import Any
 
-import msgspec
 import zmq
 
 from dq_client.base import messages as m
@@ -405,8 +404,6 @@ class OwnRanks:
             kept.over = True  # no ranks here were ever part of the job: there is no end to report
             return
         said = reports.about(about)
-        if isinstance(said, m.AppEnded):
-            said = msgspec.structs.replace(said, cpu_s=0.0)  # it may still rise
         if said is not None and said != ended:
             reports.withdraw(about)
         if ended is not None and ended == kept.known:
@@ -415,8 +412,7 @@ class OwnRanks:
         elif ended is not None and said != ended:
             kept.said = ended
             log.info("job %d.%d: ended here with %d %s", *of, ended.exit_code, ended.error)
-            cpu_s = self._context.usage.ended(kept.held)
-            reports.add(about, msgspec.structs.replace(ended, cpu_s=cpu_s), kept.held)
+            reports.add(about, ended, kept.held, self._context.usage.ended(kept.held))
 
     def _say_over(self, of: Instance, world: int) -> None:
         """The ranks of a spawned world have ended here."""
