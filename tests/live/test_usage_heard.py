@@ -149,7 +149,7 @@ def test_what_could_not_be_saved_is_not_lost(
 def test_readers_are_told_of_changes_only(talk: Talking) -> None:
     job = started(talk)
     seen: list[int] = []
-    talk.server.feed.usage._changed = seen.append  # type: ignore[assignment]
+    talk.server.feed.usage._changed = seen.append
     for n in range(20):
         talk.later(4.0)
         measured(talk, "a", job, 4.0 * n)
