@@ -66,7 +66,7 @@ class Usage(TypedDict):
 
     cpu: Annotated[float | None, told("processors that it keeps busy now; null: not known")]
     cpu_s: Annotated[float, told("CPU time of all of its processes so far, in seconds")]
-    memory: Annotated[int | None, told("resident memory now; null: it does not run")]
+    memory: Annotated[int | None, told("resident memory now, or null if it does not run")]
     memory_max: Annotated[int, told("the most that was measured at one time")]
 
 
@@ -134,7 +134,9 @@ class JobRow(TypedDict):
     output_lost_bytes: Annotated[int, told("of its output, which no disk took")]
     held_size: Annotated[int | None, told("`dq resize --hold`")]
     ordered_size: Annotated[int | None, told("asked for by `dq resize`, and not there yet")]
-    usage: Annotated[Usage | None, told("CPU time and memory; null: nothing was measured")]
+    usage: Annotated[
+        Usage | None, told("CPU time and memory, or null before the first measurement")
+    ]
 
 
 class JobInfo(JobRow):

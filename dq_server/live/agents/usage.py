@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dq_client.base import messages as m
-from dq_server.core.features.output import Usage
+from dq_server.core.features.nodes import Usage
 from dq_server.core.model import events as ev
 from dq_server.core.model.jobs import Job
 
