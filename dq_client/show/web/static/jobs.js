@@ -44,7 +44,7 @@ function words(job) {
   if (ENDED.has(job.state)) return `${clock(job.end_s)}, after ${duration(job.end_s - job.submit_s)}${inShort(job)}${job.reason ? `: ${job.reason}` : ""}`;
   if (WAITING.has(job.state)) return `waits ${duration(Math.max(0, now() - job.submit_s))}${why(job.id)}`;
   const spot = job.sweet_spot === null ? "" : `, sweet spot ${job.sweet_spot}`;
-  return `${job.user}: runs ${duration(Math.max(0, now() - job.start_s))}, ${job.remap_points} iterations${spot}${inShort(job)}`;
+  return `${job.user}: runs ${duration(Math.max(0, now() - job.start_s))}${inShort(job)}, ${job.remap_points} iterations${spot}`;
 }
 
 // What a job waits for is asked of the server for the rows in sight only, a few at a time.
