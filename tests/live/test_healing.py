@@ -56,7 +56,7 @@ class Endurance:
         self.first = self.ranks(self.resized)[0]
 
     def _begun(self, job: int, size: int) -> bool:
-        return len(self.ranks(job)) == size
+        return len(self.ranks(job)) >= size  # more, if it has been resized meanwhile
 
     def ranks(self, job: int) -> list[int]:
         """Pids of all ranks that ever entered the job's loop, the first world's by rank."""
