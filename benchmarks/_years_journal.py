@@ -13,6 +13,7 @@ from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import JobKind, JobSpec
 from dq_server.core.model.sizes import configuration
 from dq_server.core.scheduler import Scheduler
+from dq_server.live.agents.usage import Usages
 from dq_server.live.store import checksums
 from dq_server.live.store.journal import Journal, event_as_json
 from dq_server.live.store.snapshot_policy import SnapshotPolicy
@@ -62,7 +63,7 @@ class Years:
         self._happen(ev.JobEnded(job, 1, 0))
         ended, state = self.scheduler.state.jobs[job], self.scheduler.state
         told = {
-            "job": tables.job_view(ended, state),
+            "job": tables.job_view(ended, state, Usages()),
             "why": tables.why_view(self.scheduler, ended, self.now),
         }
         self.journal.archive(job, msgspec.json.encode(told))

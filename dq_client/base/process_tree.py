@@ -48,7 +48,7 @@ def members(job: int, instance: int, of: Owner) -> list[int]:
 def belonging(pids: list[int], job: int, instance: int, home: Path) -> list[int]:
     """Those of the processes that run for the job instance, whichever agent started them."""
     wanted = {"DQ_HOME": str(home), "DQ_JOB_ID": str(job), "DQ_JOB_INSTANCE": str(instance)}
-    return [pid for pid in pids if wanted.items() <= _environment(pid).items()]
+    return [pid for pid in pids if wanted.items() <= environment(pid).items()]
 
 
 def of_agent(of: Owner) -> list[int]:
@@ -78,7 +78,8 @@ def _of(home: Path) -> list[tuple[int, bytes]]:
     return [(pid, block) for pid in pids if mark in (block := _block(pid)).split(b"\0")]
 
 
-def _environment(pid: int) -> dict[str, str]:
+def environment(pid: int) -> dict[str, str]:
+    """The environment of a process; empty if it is gone."""
     return _parsed(_block(pid))
 
 

@@ -15,7 +15,7 @@ from dq_client.cli.job_views import chosen
 from dq_client.cli.requests import json_option, records
 from dq_client.show.output import print_json, say, table, terminal_width
 from dq_client.show.report.accounting import FIELDS, SUMS, summed, used
-from dq_client.show.report.text import seconds
+from dq_client.show.report.text import seconds, share, size
 
 
 @click.command()
@@ -26,7 +26,7 @@ from dq_client.show.report.text import seconds
 @click.option("--csv", "as_csv", is_flag=True, help="One line of comma-separated values each.")
 @json_option
 def acct(by: str | None, as_csv: bool, as_json: bool, **which: str | None) -> None:
-    """Usage of jobs: processor-seconds, times, resizes, efficiency; also after dq down."""
+    """Usage of jobs: processor-seconds, times, resizes, CPU, memory; also after dq down."""
     if as_csv and as_json:
         raise UsageError("give either --csv or --json")
     wanted = chosen(**which)
@@ -50,7 +50,7 @@ def acct(by: str | None, as_csv: bool, as_json: bool, **which: str | None) -> No
 
 def _jobs(rows: list[dict[str, Any]]) -> str:
     head = ("ID", "NAME", "USER", "STATE", "WAITED", "RAN", "PROC-HOURS", "MOST", "RESIZES",
-            "EFFICIENCY")  # fmt: skip
+            "EFFICIENCY", "CPU", "PEAK MEM")  # fmt: skip
     cells = [
         (
             *(
@@ -61,7 +61,8 @@ def _jobs(rows: list[dict[str, Any]]) -> str:
                 seconds(r["wait_s"]),
                 seconds(r["run_s"]),
             ),
-            *(_hours(r), r["processors_max"], r["expands"] + r["shrinks"], _share(r)),
+            *(_hours(r), r["processors_max"], r["expands"] + r["shrinks"], share(r["efficiency"])),
+            *(share(r["cpu_efficiency"]), size(r["memory_max"])),
         )
         for r in rows
     ]
@@ -73,7 +74,7 @@ def _sums(rows: list[dict[str, Any]], by: str) -> str:
     cells = [
         (
             *(r[by], r["jobs"], r["done"], r["failed"], r["killed"], _hours(r)),
-            *(seconds(r["wait_s"] / r["jobs"]), _share(r)),
+            *(seconds(r["wait_s"] / r["jobs"]), share(r["efficiency"])),
         )
         for r in rows
     ]
@@ -82,7 +83,3 @@ def _sums(rows: list[dict[str, Any]], by: str) -> str:
 
 def _hours(row: dict[str, Any]) -> str:
     return f"{row['processor_s'] / 3600:.4f}"
-
-
-def _share(row: dict[str, Any]) -> str:
-    return "-" if row["efficiency"] is None else f"{100 * row['efficiency']:.0f} %"

@@ -23,7 +23,7 @@ from dq_client.show.output import (
     table,
     terminal_width,
 )
-from dq_client.show.report.text import seconds
+from dq_client.show.report.text import seconds, share, size
 
 ENDED_SHOWN = 10  # of `dq jobs` unless told otherwise
 STATES = ("held", "waiting", "queued", "starting", "running", "killing", "restarting", *ENDED)
@@ -165,6 +165,26 @@ def _show_job(view: dict[str, Any]) -> None:
     if view["sizes"]:
         say()
         say(sizes_table(view["sizes"]))
+    if view.get("usage"):
+        _show_usage(view["usage"], view)
+
+
+def _show_usage(usage: dict[str, Any], view: dict[str, Any]) -> None:
+    """CPU time and memory, then those of each rank."""
+    busy = "" if usage["cpu"] is None else f", {usage['cpu']:.2f} of {view['processors']} busy"
+    say()
+    _line("CPU time", f"{seconds(usage['cpu_s'])}{busy}")
+    now = "" if usage["memory"] is None else f"{size(usage['memory'])}, "
+    asked = f", {size(view['memory'])} asked for each processor" if view["memory"] else ""
+    _line("memory", f"{now}at most {size(usage['memory_max'])}{asked}")
+    if usage["ranks"]:
+        several = len({rank["world"] for rank in usage["ranks"]}) > 1
+        rows = [
+            (f"{r['world']}.{r['rank']}" if several else r["rank"], r["node"], share(r["cpu"]),
+             size(r["memory"]))
+            for r in usage["ranks"]
+        ]  # fmt: skip
+        say(table(("RANK", "NODE", "BUSY", "MEMORY"), rows))
 
 
 def _show_array(view: dict[str, Any]) -> None:

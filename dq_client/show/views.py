@@ -61,6 +61,34 @@ class Protection(TypedDict):
     error: Annotated[str | None, told("why the last try failed; null: no failure")]
 
 
+class Usage(TypedDict):
+    """CPU time and memory of a job, as agents have measured them (docs/production.md)."""
+
+    cpu: Annotated[float | None, told("processors that it keeps busy now; null: not known")]
+    cpu_s: Annotated[float, told("CPU time of all of its processes so far, in seconds")]
+    memory: Annotated[int | None, told("resident memory now, or null if it does not run")]
+    memory_max: Annotated[int, told("the most that was measured at one time")]
+
+
+class RankUsage(TypedDict):
+    """CPU time and memory of a rank and all that it has started."""
+
+    node: Annotated[str, told("where it runs")]
+    world: Annotated[int, told("0: started with the job; a later one joined it, or was spawned")]
+    rank: Annotated[int, told("its number in that world")]
+    cpu: Annotated[float | None, told("processors that it keeps busy now; null: not known yet")]
+    memory: Annotated[int, told("resident memory now")]
+
+
+class WholeUsage(Usage):
+    """The same with the ranks and the course of time."""
+
+    ranks: Annotated[list[RankUsage], told("those that run now")]
+    history: Annotated[
+        list[list[float]], told("at most 60 points: time, busy processors, resident memory")
+    ]
+
+
 class JobRow(TypedDict):
     """A job as lists have it: `dq jobs --json`."""
 
@@ -106,11 +134,15 @@ class JobRow(TypedDict):
     output_lost_bytes: Annotated[int, told("of its output, which no disk took")]
     held_size: Annotated[int | None, told("`dq resize --hold`")]
     ordered_size: Annotated[int | None, told("asked for by `dq resize`, and not there yet")]
+    usage: Annotated[
+        Usage | None, told("CPU time and memory, or null before the first measurement")
+    ]
 
 
 class JobInfo(JobRow):
     """All of one job: `dq job ID --json`, under `job`."""
 
+    usage: Annotated[WholeUsage | None, told("the same, with ranks and history")]  # type: ignore[misc]
     sizes: Annotated[list[Stay], told("its stays, in order")]
     legal_sizes: Annotated[list[int], told("sizes that it may have")]
     legal_grids: Annotated[list[Grid], told("and their grids")]

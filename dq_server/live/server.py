@@ -124,7 +124,7 @@ class Server:
                 monotonic=monotonic,
                 off_s=off_s,
                 send=lambda to, frame: self._outlet(to, frame),
-                nodes=self._up,
+                nodes=lambda: [n.name for n in self.desk.state.processors.nodes.values() if n.up],
                 files=(lambda: ("", {})) if home is None else HomeFiles(home),
                 options=options,
             )
@@ -243,11 +243,12 @@ class Server:
 
     def _archive(self, job_id: int) -> None:
         """Keep what queries say of an ended job: the scheduler forgets it (keep_ended)."""
-        job = self.scheduler.state.jobs.get(job_id)
-        if job is None:  # keep_ended = 0
+        self.feed.usage.over(job_id)
+        if (job := self.scheduler.state.jobs.get(job_id)) is None:  # keep_ended = 0
             return
+        view = tables.archive_view(self.scheduler, job, self.feed.usage, self._now)
         try:
-            self.journal.archive(job_id, tables.archive_view(self.scheduler, job, self._now))
+            self.journal.archive(job_id, view)
         except JournalError as e:
             self._unsaved = self._unsaved or e
 
@@ -391,10 +392,6 @@ class Server:
             self.agents.forgive(away_s)
             self._waits_from_s += away_s
 
-    def _up(self) -> list[str]:
-        nodes = self.scheduler.state.processors.nodes.values()
-        return [node.name for node in nodes if node.up]
-
     def lose(self, node: str, why: str) -> None:
         """A node is lost, if it was there."""
         self.agents.join_order.forget(node)
@@ -407,6 +404,8 @@ class Server:
         """Commit, then send: nothing is sent that follows from an event that could be lost."""
         saved = False
         try:
+            for event in [] if self.stall else self.feed.usage.settle():
+                self.apply(event)
             if self._unsaved is not None:
                 raise self._unsaved
             self.pairing.before_commit()
@@ -415,6 +414,7 @@ class Server:
             self._refuse_turn(e)
         else:
             saved = True
+            self.feed.usage.saved(self.scheduler.state.jobs)
             self._begun_is_saved |= self._begun
             if self.engine is not None:
                 self.engine.tell(self.scheduler.state)

@@ -136,7 +136,7 @@ def test_records_have_the_names_that_snapshots_on_disk_have() -> None:
         "Followers", "HoursUsed", "Inside", "Interrupted", "Interruption", "Ledger", "LeftSizes",
         "Loads", "LostOutput", "Metered", "NoMoreWork", "Phases", "Placed", "Places", "Pool",
         "Profiled", "Promise", "QuotaHeld", "QuotaWaits", "RanOn", "Runs", "Spawns", "Succession",
-        "Unmet", "Waiting", "Watched", "Windows", "WorkerJobs", "Worlds",
+        "Unmet", "Usage", "Waiting", "Watched", "Windows", "WorkerJobs", "Worlds",
     ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from dq_client.show.web import metrics  # noqa: E402
 
 
 def job(id_: int, state: str = "running", **more: Any) -> dict[str, Any]:
-    fixed = {"submit_s": 10.0, "end_s": None, "processors": 2}
+    fixed = {"submit_s": 10.0, "end_s": None, "processors": 2, "name": "job", "user": "u"}
     return {"id": id_, "state": state, **fixed, **more}
 
 
@@ -111,5 +111,12 @@ def test_figures_are_those_of_the_jobs() -> None:
     assert found["dq_turnaround_mean_seconds", ""] == 30.0
     assert found["dq_decisions_total", "expand"] == 2
     assert found["dq_up", ""] == 1
+    usage = {"cpu": 1.5, "memory": 300, "memory_max": 400}
+    known.take(answer(jobs=[job(1, usage=usage), job(2, usage={**usage, "cpu": None}), job(3)]))
+    known.take(answer(jobs=[job(4, "done", end_s=30.0, usage={**usage, "memory": None})]))
+    found = figures(known)
+    assert [found.get(("dq_job_cpu_busy", n)) for n in "1234"] == [1.5, None, None, None]
+    assert [found.get(("dq_job_memory_bytes", n)) for n in "1234"] == [300, 300, None, None]
+    assert [found.get(("dq_job_processors", n)) for n in "1234"] == [2, 2, 2, None]
     known.away("gone")
     assert figures(known)["dq_up", ""] == 0

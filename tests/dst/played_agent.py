@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -18,6 +19,7 @@ from dq_client.node.agent.holdings import HoldingRecord
 from dq_client.node.agent.marks import Ranks
 from dq_client.node.agent.proxies import Proxies
 from dq_client.node.agent.troubles import NODE, Troubles
+from dq_client.node.agent.usage import UsageMeter
 from dq_client.node.agent.vacancies import Vacancies
 from tests.dst.played_copies import PlayedCopies
 from tests.dst.played_machine import MACHINE, PROCESSORS
@@ -46,6 +48,7 @@ class PlayedAgent(Agent):
             clock=lambda: world.now,
         )
         context.troubles = PlayedTroubles(world, node)
+        context.usage = PlayedUsage(world, node)
         ranks = Ranks(context)  # no folder, so nobody is ever missing
         proxies = Proxies(context, ranks, {node}, None)
         copies = PlayedCopies(world, node)
@@ -73,6 +76,24 @@ class PlayedAgent(Agent):
         if self.others.random() < 0.05:
             self.told = self.others.choice((0.0, 0.2, 3.0))
         return self.told
+
+
+class PlayedUsage(UsageMeter):
+    """Of played processes: what a job has used on a node is the time."""
+
+    def __init__(self, world: World, node: str) -> None:
+        super().__init__(node)
+        self._world, self._drawn = world, Random(f"usage {world.seed} {node}")
+
+    def look(self, now: float, trees: Mapping[str, Any]) -> list[m.JobUsage]:
+        if self._drawn.random() < 0.5:  # not each heartbeat has it
+            return []
+        of = sorted({(t.record.job, t.record.instance) for t in trees.values()})
+        rank = m.RankUsage(self.node, 0, 0, now, 1 << 20)
+        return [m.JobUsage(*each, now, now, 1 << 20, [rank]) for each in of]
+
+    def ended(self, tree: Any) -> float:
+        return self._world.now
 
 
 class PlayedTroubles(Troubles):

@@ -169,7 +169,7 @@ def test_the_faults_do_happen() -> None:
                  "killed_by_user", "JobRestarts",
                  "ArrayAccepted", '"retry"', "torn_down", "processes_lost", "launch_failed",
                  "JobAttached", "spawn_granted", "spawn_ended", "spawn_too_few",
-                 "spawn_expansion", "NodeLeft", "BackgroundLoad",
+                 "spawn_expansion", "NodeLeft", "BackgroundLoad", "UsageMeasured",
                  "drain_shrink", "drain_detour", "drain_withdrawn", '"drained"',
                  "TicketPending", "TicketRefused", "TicketEnded", "pool_for_queue",
                  "succession_done", "back_from_copy", "succession_undone",

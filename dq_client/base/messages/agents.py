@@ -19,6 +19,7 @@ from dq_client.base.messages.base import (
     JOB_MAX,
     NODE_PROCESSORS_MAX,
     NODE_SPEED_MAX,
+    USAGE_JOBS_MAX,
     Argv,
     Bytes,
     Env,
@@ -28,6 +29,7 @@ from dq_client.base.messages.base import (
     Gpus,
     Id,
     Ident,
+    JobUsage,
     Moment,
     Name,
     Numbers,
@@ -117,6 +119,7 @@ class Heartbeat(RequestBody, tag="heartbeat", frozen=True):
     `load`: processors of its machine that processes outside DQ keep busy; 0: none, or not known.
     `leaving_s`: the agent was told to go: its nodes are to be empty after so long, because of
     `leaving_why`. It waits for the order Retire. `promised`, `term`: as in a Ballot.
+    `usage`: of all jobs here, in the heartbeats for which it was measured; else empty.
     """
 
     session: Id
@@ -128,6 +131,7 @@ class Heartbeat(RequestBody, tag="heartbeat", frozen=True):
     promised: Epoch = 0
     term: Term = 0
     copies: Annotated[list[CopiesHeld], Meta(max_length=10_000)] = []
+    usage: Annotated[list[JobUsage], Meta(max_length=USAGE_JOBS_MAX)] = []
 
 
 @sent_by(AGENT)
@@ -149,7 +153,7 @@ class AppEnded(RequestBody, tag="appended", frozen=True):
     agent goes on to list the start among its holdings. Ranks that still wait to join do not count.
     `world`: the newest world of this start of which ranks here were part of the job; a report that
     was under way while another world joined says nothing about that one, and the agent withdraws
-    or replaces it.
+    or replaces it. `cpu_s`: as in JobUsage; 0: not measured.
     """
 
     job: Id
@@ -157,6 +161,7 @@ class AppEnded(RequestBody, tag="appended", frozen=True):
     exit_code: ExitCode
     error: Text = ""
     world: Id = 0
+    cpu_s: Seconds = 0.0
 
 
 @sent_by(AGENT)

@@ -26,6 +26,7 @@ TIME_S_MAX = 1e11  # since 1970
 EPOCH_MAX = 2**29 - 1  # an agent's session is (epoch << 24) + n, and has 53 bits
 TERM_OF_EPOCH = 20  # bits: terms of a later server are higher
 TERM_MAX = (EPOCH_MAX + 1) << TERM_OF_EPOCH
+USAGE_JOBS_MAX, USAGE_RANKS_MAX = 2000, 2000  # of a heartbeat, of a job in it
 KEPT_OUTPUT_BYTES_MAX = 17 << 20  # of one job on one node that has left
 
 # Every string, list and number of a request is bounded here, because a request comes from outside:
@@ -53,6 +54,31 @@ ExitCode = Annotated[int, Meta(ge=-(2**31), le=2**32 - 1)]
 # is too large (dq_server/live/store/checksums.py, highest_plausible).
 Epoch = Annotated[int, Meta(ge=0, le=EPOCH_MAX)]
 Term = Annotated[int, Meta(ge=-1, le=TERM_MAX)]
+
+
+class RankUsage(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """CPU time and resident memory of a rank and of all that it has started, until now."""
+
+    node: Name
+    world: Id
+    rank: Id
+    cpu_s: Seconds
+    memory: Bytes
+
+
+class JobUsage(Struct, frozen=True, forbid_unknown_fields=True):
+    """CPU time and resident memory of a start of a job on an agent's nodes.
+
+    at_s   when it was measured, by the agent's clock
+    cpu_s  of all of its processes there since its start, those that have ended included
+    """
+
+    job: Id
+    instance: Id
+    at_s: Seconds
+    cpu_s: Seconds
+    memory: Bytes
+    ranks: Annotated[list[RankUsage], Meta(max_length=USAGE_RANKS_MAX)] = []
 
 
 class Body(Struct, frozen=True, tag_field="t", forbid_unknown_fields=True):

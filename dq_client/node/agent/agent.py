@@ -298,6 +298,7 @@ class Agent:
             promised=self.allegiance.promised_to(self.epoch),
             term=self.allegiance.kept.term,
             copies=self.copies.held(),
+            usage=self.context.usage.look(now, self.context.holdings.trees),
         )
         self._beat_ids = {self.context.send(beat)}
         self.proxies.repeat_calls()

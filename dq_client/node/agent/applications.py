@@ -126,7 +126,7 @@ class Applications:
         self._proxies.forget(r.job, r.instance)
         why = describe(lost) if lost else ""
         ended = m.AppEnded(job=r.job, instance=r.instance, exit_code=code, error=why)
-        context.reports.add(key, ended, held)
+        context.reports.add(key, ended, held, context.usage.ended(held))
 
     def read_log(self, order: m.ReadLog) -> None:
         """An order to tell a piece of its output."""

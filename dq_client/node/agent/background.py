@@ -24,6 +24,7 @@ import psutil
 from dq_client.base.errors import DQError
 from dq_client.base.home import Home, machine
 from dq_client.node import local_agents
+from dq_client.node.agent.usage import below, processes
 
 STEP = 0.5  # processors: as the server's (dq_server/core/model/background.py)
 NOISE = 0.1  # processors: two measurements of one load may differ so much
@@ -115,18 +116,8 @@ def busy_s(cores: Iterable[int]) -> float:
 
 def own_s(roots: Iterable[int]) -> float:
     """What these processes and their descendants have used, with the children they waited for."""
-    used_s, children = dict[int, float](), dict[int, list[int]]()
-    for process in psutil.process_iter(["ppid", "cpu_times"]):
-        if process.info["cpu_times"] is not None:
-            used_s[process.pid] = sum(process.info["cpu_times"][:4])  # user, system; theirs
-            children.setdefault(process.info["ppid"], []).append(process.pid)
-    found, left = set[int](), list(roots)
-    while left:
-        pid = left.pop()
-        if pid not in found:
-            found.add(pid)
-            left += children.get(pid, ())
-    return sum(used_s.get(pid, 0.0) for pid in found)
+    table = processes()
+    return sum(table[pid].cpu_s + table[pid].waited_s for pid, _ in below(table, roots))
 
 
 def processes_of(home: Home) -> set[int]:

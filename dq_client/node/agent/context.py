@@ -15,6 +15,7 @@ from dq_client.base.home import Home
 from dq_client.node.agent.holdings import Holdings
 from dq_client.node.agent.reports import Reports
 from dq_client.node.agent.troubles import Troubles
+from dq_client.node.agent.usage import UsageMeter
 
 log = logging.getLogger("dq.agent")
 
@@ -54,10 +55,11 @@ class Context:
     closed: ClosedInstances = field(default_factory=ClosedInstances)
     clock: Callable[[], float] = time.monotonic
     troubles: Troubles = field(init=False)
+    usage: UsageMeter = field(init=False)
     _unread: bool = False  # the last message found the queue full
 
     def __post_init__(self) -> None:
-        self.troubles = Troubles(self.home)
+        self.troubles, self.usage = Troubles(self.home), UsageMeter(self.name)
 
     @property
     def name(self) -> str:

@@ -32,11 +32,11 @@ from dq_client.node.agent.holdings import HoldingRecord, Tree
 from dq_client.node.agent.keepers import KeeperLine
 from dq_client.node.agent.local_start import KEEPER_LOST, LocalStart, Past, joins
 from dq_client.node.agent.starters import Starter, Starters
+from dq_client.node.agent.usage import Instance
 
 log = logging.getLogger("dq.agent")
 
 PAST_MAX = 10_000
-Instance = tuple[int, int]  # job and the number of its start
 
 
 def with_steward(argv: list[str], env: dict[str, str]) -> list[str]:
@@ -185,8 +185,9 @@ class OwnRanks:
     def _make(self, order: m.StartRanks) -> LocalStart:
         context = self._context
         context.home.job(order.job).mkdir(mode=0o700, parents=True, exist_ok=True)
-        held = context.holdings.make(HoldingRecord(order.job, order.instance, ranks=True))
-        return LocalStart(held)
+        return LocalStart(
+            context.holdings.make(HoldingRecord(order.job, order.instance, ranks=True))
+        )
 
     def _find_starter(self, kept: LocalStart, order: m.StartRanks) -> None:
         """Have the keeper made, once there is a starter if it can have one."""
@@ -411,12 +412,11 @@ class OwnRanks:
         elif ended is not None and said != ended:
             kept.said = ended
             log.info("job %d.%d: ended here with %d %s", *of, ended.exit_code, ended.error)
-            reports.add(about, ended, kept.held)
+            reports.add(about, ended, kept.held, self._context.usage.ended(kept.held))
 
     def _say_over(self, of: Instance, world: int) -> None:
         """The ranks of a spawned world have ended here."""
-        about = f"world {of[0]}.{of[1]}.{world}"
-        self._context.reports.add(about, m.WorldEnded(*of, world))
+        self._context.reports.add(f"world {of[0]}.{of[1]}.{world}", m.WorldEnded(*of, world))
 
     def _end_of(self, of: Instance, kept: LocalStart) -> m.AppEnded | None:
         if kept.held.over and not kept.held.sweep():

@@ -9,6 +9,8 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import msgspec
+
 from dq_client.base import messages as m
 from dq_client.node.agent.holdings import Tree
 
@@ -23,6 +25,7 @@ class PendingReport:
 
     body: m.RequestBody
     held: Tree | None  # dropped once the report is acknowledged
+    cpu_s: float = 0.0  # of AppEnded: two ends that differ in it only are the same
     sent_s: float = float("-inf")
     request: str = ""
 
@@ -39,10 +42,12 @@ class Reports:
     def __bool__(self) -> bool:
         return bool(self._open)
 
-    def add(self, about: str, body: m.RequestBody, held: Tree | None = None) -> None:
+    def add(
+        self, about: str, body: m.RequestBody, held: Tree | None = None, cpu_s: float = 0.0
+    ) -> None:
         """Report to the server until it acknowledges; then `held` may be forgotten."""
         if about not in self._open:
-            self._open[about] = PendingReport(body, held)
+            self._open[about] = PendingReport(body, held, cpu_s)
 
     def about(self, about: str) -> m.RequestBody | None:
         """What is being reported about it."""
@@ -65,7 +70,10 @@ class Reports:
         """
         for report in self._open.values():
             if now - report.sent_s > again_s:
-                report.sent_s, report.request = now, how(report.body)
+                body = report.body
+                if report.cpu_s:
+                    body = msgspec.structs.replace(body, cpu_s=report.cpu_s)
+                report.sent_s, report.request = now, how(body)
 
     def acknowledged(self, message: m.Reply) -> list[Tree]:
         """Close the report that this reply acknowledges; returns the trees it was held for."""

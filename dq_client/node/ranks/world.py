@@ -156,6 +156,7 @@ class World:
         env = {
             **start.env,
             "PMI_RANK": str(number),
+            "DQ_RANK": str(number),
             "PMI_SIZE": str(len(start.nodes)),
             "PMI_ID": str(number),
             "DQ_WORLD": str(start.world),

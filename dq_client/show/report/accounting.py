@@ -2,7 +2,8 @@
 
 `efficiency` compares the iterations that a job has made with what they would have cost on the most
 economical of the sizes that were measured: 1 if it ran on that one alone, 0.5 if they took twice as
-many processor-seconds. None where nothing was measured.
+many processor-seconds. `cpu_efficiency` is CPU time per processor-second: how busy its processors
+were. A rank that waits in MPI is busy, too. None where nothing was measured.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ Row = dict[str, Any]
 FIELDS = (
     *("id", "name", "user", "kind", "state", "submit_s", "start_s", "end_s", "wait_s", "run_s"),
     *("processor_s", "processors_max", "expands", "shrinks", "iterations", "efficiency"),
-    "exit_code",
+    *("exit_code", "cpu_s", "cpu_efficiency", "memory_max"),
 )
 SUMS = ("jobs", "done", "failed", "killed", "wait_s", "run_s", "processor_s", "efficiency")
 
@@ -47,6 +48,17 @@ def used(job: Row, line: Row | None) -> Row:
         "iterations": sum(count for _, count, _ in work),
         "efficiency": None if best is None else best[0] / best[1],
         "exit_code": job["exit_code"],
+        **_measured(job.get("usage"), sum(lasted_s * size for lasted_s, size in spans)),
+    }
+
+
+def _measured(usage: Row | None, processor_s: float) -> Row:
+    """CPU time, its share of the processors' time, and memory; None: not measured."""
+    cpu_s = usage["cpu_s"] if usage else None
+    return {
+        "cpu_s": cpu_s,
+        "cpu_efficiency": cpu_s / processor_s if cpu_s and processor_s else None,
+        "memory_max": usage["memory_max"] or None if usage else None,
     }
 
 

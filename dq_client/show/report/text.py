@@ -43,6 +43,18 @@ def seconds(value: float | None, digits: int = 3) -> str:
     return f"{days}d {hours:02}h" if hours else f"{days} days"
 
 
+def size(count: int | None) -> str:
+    """Bytes for people: `12 MiB`, `1.5 GiB`."""
+    if count is None:
+        return "–"
+    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
+
+
+def share(part: float | None) -> str:
+    """A part of one: `50 %`."""
+    return "–" if part is None else f"{100 * part:.0f} %"
+
+
 def processors(count: int) -> str:
     """`1 processor`, `4 processors`."""
     return f"{count} processor" if count == 1 else f"{count} processors"

@@ -18,6 +18,12 @@ JOB_STATES = (
 NODE_STATES = ("up", "draining", "empty", "lost", "left")
 WAITING = ("queued", "waiting", "held", "restarting")
 ACTIVE = ("starting", "running", "killing")
+JOB_FIGURES = (  # of jobs that run; key of `usage`, none: of the job itself
+    ("dq_job_processors", "Processors that a job has.", ""),
+    ("dq_job_cpu_busy", "Processors that a job keeps busy.", "cpu"),
+    ("dq_job_memory_bytes", "Resident memory of a job.", "memory"),
+    ("dq_job_memory_max_bytes", "The most resident memory of a job so far.", "memory_max"),
+)
 
 
 class Figures(Collector):
@@ -50,6 +56,13 @@ class Figures(Collector):
         for what, count in sorted(told.items()):
             decisions.add_metric([what], count)
         yield decisions
+        for name, text, key in JOB_FIGURES:
+            family = GaugeMetricFamily(name, text, labels=["job", "name", "user"])
+            for job in jobs:
+                value = job["processors"] if not key else (job.get("usage") or {}).get(key)
+                if job["state"] in ACTIVE and value is not None:
+                    family.add_metric([str(job["id"]), job["name"], job["user"]], value)
+            yield family
 
 
 def _one(name: str, text: str, value: float) -> Metric:

@@ -4,13 +4,14 @@
 /static/NAME     its files                 /api/events     what changes (server-sent events)
 /metrics         for Prometheus            /api/why/ID     why a job is where it is, and its story
                                            /api/logs/ID    the end of a job's output
+                                           /api/jobs/ID    all of one job
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from importlib import resources
 
 import msgspec
@@ -61,7 +62,8 @@ class Site:
                 Route("/static/{name}", self._file),
                 Route("/api/state", self._state),
                 Route("/api/events", self._events),
-                Route("/api/why/{job}", self._why),
+                Route("/api/why/{job}", self._of_job(m.WhyQuery)),
+                Route("/api/jobs/{job}", self._of_job(m.JobQuery)),
                 Route("/api/logs/{job}", self._logs),
                 Route("/metrics", self._metrics),
             ]
@@ -119,11 +121,16 @@ class Site:
         finally:
             self._readers.discard(woken)
 
-    async def _why(self, request: Request) -> Response:
-        job = _job_of(request)
-        if job is None:
-            return _refused(NO_SUCH_JOB)
-        return await run_in_threadpool(self._asked, m.WhyQuery(job))
+    def _of_job(
+        self, query: Callable[[int], m.RequestBody]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            job = _job_of(request)
+            if job is None:
+                return _refused(NO_SUCH_JOB)
+            return await run_in_threadpool(self._asked, query(job))
+
+        return answer
 
     def _asked(self, body: m.RequestBody) -> Response:
         try:

@@ -45,6 +45,16 @@ class LostOutput(Record):
     lost: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class Usage(Record):
+    """Of a job: CPU time of its parts that have ended; the most memory that all had at one time."""
+
+    key = "Usage"
+
+    cpu_s: float = 0.0
+    memory_max: int = 0
+
+
 class Nodes(Feature):
     @handles(ev.NodeJoined)
     def joined(self, turn: Turn, event: ev.NodeJoined) -> None:
@@ -145,6 +155,16 @@ class Nodes(Feature):
             "places": spans_of(job),
             "output_lost_bytes": lost,
         }
+
+    @handles(ev.UsageMeasured)
+    def usage_measured(self, turn: Turn, event: ev.UsageMeasured) -> None:
+        """Ranks of a job on one agent's nodes have ended, perhaps the last ones."""
+        job = turn.state.jobs.get(event.job)
+        if job is None:  # it is forgotten
+            return
+        usage = Usage.of(job)
+        usage.cpu_s += event.cpu_s
+        usage.memory_max = max(usage.memory_max, event.memory_max)
 
     @handles(ev.OutputLost)
     def output_lost(self, turn: Turn, event: ev.OutputLost) -> None:

@@ -290,6 +290,18 @@ class OutputLost(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class UsageMeasured(Event):
+    """A part of a job, its ranks on one agent's nodes, has ended; `cpu_s`: what it has used.
+
+    memory_max   of the job, the most bytes that were measured at one time
+    """
+
+    job: int
+    cpu_s: float
+    memory_max: int
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessorsVacated(Event):
     """No process of the job is left on these processors; without a list: on any of its own."""
 

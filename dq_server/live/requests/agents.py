@@ -112,6 +112,7 @@ def heartbeat(desk: Desk, call: Call[m.Heartbeat]) -> m.ReplyBody:
     link.troubles, link.load, link.heard = call.body.troubles, call.body.load, True
     link.promised, link.term = call.body.promised, call.body.term
     link.copies = call.body.copies
+    desk.feed.usage.measured(link.name, call.body, desk.state.jobs, desk.now())
     if not desk.stall:  # what follows from it could not be saved; it says it again
         reconcile(desk, link)
     return m.Done()
@@ -155,6 +156,8 @@ def app_ended(desk: Desk, call: Call[m.AppEnded]) -> m.ReplyBody:
         return UNKNOWN_AGENT
     job = state.job(body.job)
     current = job.id in state.active and job.instance == body.instance
+    if has_part(desk, link, job, body.instance):
+        desk.feed.usage.ended(link.name, body, job)
     if job.launching.by_agents:
         if current:
             return ranks_ended(desk, link, job, body)

@@ -79,7 +79,7 @@ def job_query(desk: Desk, call: Call[m.JobQuery]) -> m.ReplyBody:
         job = desk.job(call.body.job)
     except UnknownJob as unknown:
         return m.Data(archived(desk, call.body.job, unknown)["job"])
-    return m.Data(tables.job_view(job, desk.state))
+    return m.Data(tables.job_view(job, desk.state, desk.feed.usage))
 
 
 @handles(m.JobsQuery)
@@ -87,7 +87,11 @@ def jobs_query(desk: Desk, call: Call[m.JobsQuery]) -> m.ReplyBody:
     """Jobs, a page of them or all."""
     body = call.body
     rows = tables.jobs_view(
-        desk.state, active_only=body.active_only, after=body.after, at_most=body.at_most
+        desk.state,
+        desk.feed.usage,
+        active_only=body.active_only,
+        after=body.after,
+        at_most=body.at_most,
     )
     return _page(rows, body.at_most, "id")
 

@@ -23,4 +23,8 @@ def why(desk: Desk, job: Job, after_s: float = 0.0) -> dict[str, Any]:
 def whole(desk: Desk, job: Job, after_s: float) -> dict[str, Any]:
     """A job as JobQuery and WhyQuery answer it; its story begins after a time."""
     told = why(desk, job, after_s)
-    return {**tables.job_view(job, desk.state), "now": told["now"], "story": told["story"]}
+    return {
+        **tables.job_view(job, desk.state, desk.feed.usage),
+        "now": told["now"],
+        "story": told["story"],
+    }

@@ -14,6 +14,7 @@ SAID_AGAIN = (
     ev.ResizeCommitted,
     ev.JobStarted,
     ev.ProcessorsVacated,
+    ev.UsageMeasured,
     ev.NodeJoined,
     ev.GrantsPaused,
     ev.Tick,

@@ -30,6 +30,7 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.actions import Action, AnswerRemap
 from dq_server.core.model.jobs import Job, Remap
 from dq_server.core.model.state import State
+from dq_server.live.agents.usage import Usages
 from dq_server.live.store.journal import Entry
 from dq_server.live.translate import ProcessorNames
 from dq_server.live.views import decisions, tables
@@ -79,6 +80,7 @@ class Feed:
         self._changes: Changes[Key] = Changes()
         self._gone: deque[Key] = deque()
         self._whole_after = 0  # who knows less has missed that something is gone: all anew
+        self.usage = Usages(self._touch)
         self._look = ChangeScan(self._touch, self._lose)
         self._events: deque[Happened] = deque()  # with decisions, the latest
         self._complete_after = self.last_event = 0
@@ -95,6 +97,7 @@ class Feed:
         self._events.clear()
         self._said.clear()
         self._rows.clear()
+        self.usage.lost()
         self._look.restart()
         self._complete_after = self.last_event = last_event
         self._number_anew()
@@ -293,7 +296,7 @@ class Feed:
         """A job's row, encoded once for all who follow."""
         known = self._rows.get(job.id)
         if known is None or known[0] != number:
-            row = msgspec.Raw(msgspec.msgpack.encode(tables.followed_view(job, state)))
+            row = msgspec.Raw(msgspec.msgpack.encode(tables.followed_view(job, state, self.usage)))
             if len(self._rows) > 2 * ROWS_MAX:
                 self._rows.clear()
             known = self._rows[job.id] = (number, row)

@@ -23,6 +23,7 @@ from dq_server.core.model.processors import Node
 from dq_server.core.model.state import State
 from dq_server.core.scheduler import Scheduler
 from dq_server.live.agents.output_paths import output_paths
+from dq_server.live.agents.usage import Usages
 from dq_server.live.translate import ProcessorNames, grid
 from dq_server.live.views.pool import coming_view, until_s
 
@@ -31,13 +32,14 @@ LONG = ("places", "ran_on", "profile", "scheduled")
 STAYS_FOLLOWED = 200
 
 
-def job_view(job: Job, state: State) -> dict[str, Any]:
+def job_view(job: Job, state: State, usage: Usages) -> dict[str, Any]:
     """One job, times in seconds since the epoch; `processors`: held now, last held or asked for."""
     spec = job.spec
     output, error = output_paths(job)
     legal = sorted((*spec.configurations, *spec.other_grids), key=attrgetter("size"))
     return {
         **_short(job, state),
+        "usage": usage.whole(job),
         "sizes": stays_view(job),
         "legal_sizes": [c.size for c in spec.configurations],
         "legal_grids": [grid(c) for c in legal],
@@ -49,10 +51,10 @@ def job_view(job: Job, state: State) -> dict[str, Any]:
     }
 
 
-def listed_view(job: Job, state: State) -> dict[str, Any]:
+def listed_view(job: Job, state: State, usage: Usages) -> dict[str, Any]:
     """The same as lists have it: without what may be long."""
-    by_features = _by_features(job, state)
-    return {**_short(job, state), **{k: v for k, v in by_features.items() if k not in LONG}}
+    by_features = {k: v for k, v in _by_features(job, state).items() if k not in LONG}
+    return {**_short(job, state), "usage": usage.short(job), **by_features}
 
 
 def _short(job: Job, state: State) -> dict[str, Any]:
@@ -83,9 +85,9 @@ def _by_features(job: Job, state: State) -> dict[str, Any]:
     return dict(state.features.view(state, job))
 
 
-def followed_view(job: Job, state: State) -> dict[str, Any]:
+def followed_view(job: Job, state: State, usage: Usages) -> dict[str, Any]:
     """What those who follow all jobs get of one: what lists have, and its latest stays."""
-    row = listed_view(job, state)
+    row = listed_view(job, state, usage)
     row["sizes"] = stays_view(job)[-STAYS_FOLLOWED:]
     row["places"] = [
         {"since_s": span.since_s, "until_s": span.until_s, "nodes": span.nodes}
@@ -116,14 +118,16 @@ def stay_view(stay: Stay, nodes: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def jobs_view(state: State, *, active_only: bool, after: int, at_most: int) -> list[dict[str, Any]]:
+def jobs_view(
+    state: State, usage: Usages, *, active_only: bool, after: int, at_most: int
+) -> list[dict[str, Any]]:
     """Jobs behind `after`, oldest first, without their stories; `at_most` so many, 0: all."""
     found = (
         job
         for number, job in state.jobs.items()
         if number > after and (job.end_s is None or not active_only)
     )
-    return [listed_view(job, state) for job in islice(found, at_most or None)]
+    return [listed_view(job, state, usage) for job in islice(found, at_most or None)]
 
 
 def nodes_view(
@@ -341,7 +345,7 @@ def counts(state: State) -> dict[str, int]:
     return found
 
 
-def archive_view(scheduler: Scheduler, job: Job, now: float) -> bytes:
+def archive_view(scheduler: Scheduler, job: Job, usage: Usages, now: float) -> bytes:
     """What there is to say of a job that has ended, as JSON."""
-    told = {"job": job_view(job, scheduler.state), "why": why_view(scheduler, job, now)}
-    return msgspec.json.encode(told)
+    view = job_view(job, scheduler.state, usage)
+    return msgspec.json.encode({"job": view, "why": why_view(scheduler, job, now)})

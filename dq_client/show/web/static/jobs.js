@@ -5,6 +5,7 @@ import { drawCurve } from "./curve.js";
 import { mark, onChoice } from "./gantt.js";
 import { List, say } from "./list.js";
 import { byId, clock, duration, element, whenThemeChanges } from "./text.js";
+import { inShort, shownUsage } from "./usage.js";
 
 const OUTPUT_EVERY_MS = 2000, WHY_EVERY_MS = 1500, WHYS_AT_ONCE = 2;
 const filter = byId("job-filter"), search = byId("job-search");
@@ -40,10 +41,10 @@ function fillRow(row, job) {
 
 // One line on how it is with a job.
 function words(job) {
-  if (ENDED.has(job.state)) return `${clock(job.end_s)}, after ${duration(job.end_s - job.submit_s)}${job.reason ? `: ${job.reason}` : ""}`;
+  if (ENDED.has(job.state)) return `${clock(job.end_s)}, after ${duration(job.end_s - job.submit_s)}${inShort(job)}${job.reason ? `: ${job.reason}` : ""}`;
   if (WAITING.has(job.state)) return `waits ${duration(Math.max(0, now() - job.submit_s))}${why(job.id)}`;
   const spot = job.sweet_spot === null ? "" : `, sweet spot ${job.sweet_spot}`;
-  return `${job.user}: runs ${duration(Math.max(0, now() - job.start_s))}, ${job.remap_points} iterations${spot}`;
+  return `${job.user}: runs ${duration(Math.max(0, now() - job.start_s))}${inShort(job)}, ${job.remap_points} iterations${spot}`;
 }
 
 // What a job waits for is asked of the server for the rows in sight only, a few at a time.
@@ -139,6 +140,10 @@ async function load(id) {
         ...found.story.reverse().map((d) => ({ cells: [clock(d.time_s), d.what, d.text] })),
       ]);
       sign = `story ${JSON.stringify(found)}`;
+    } else if (what === "usage") {
+      const found = await ask(`/api/jobs/${id}`);
+      content = shownUsage(found, table);
+      sign = `usage ${JSON.stringify(found.usage)}`;
     } else {
       const found = await ask(`/api/logs/${id}?stream=${what}`);
       content = element("pre", "", found.text || "nothing was written");
@@ -151,7 +156,7 @@ async function load(id) {
   if (id !== chosen || what !== tab) return;
   const box = byId("tab"), atEnd = box.scrollTop + box.clientHeight >= box.scrollHeight - 8;
   put(content, sign);
-  if (what !== "story" && atEnd) box.scrollTop = box.scrollHeight;
+  if ((what === "out" || what === "err") && atEnd) box.scrollTop = box.scrollHeight;
 }
 
 for (const button of document.querySelectorAll("[data-tab]")) {
