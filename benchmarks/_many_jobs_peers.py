@@ -5,7 +5,7 @@ in one process with one poller, and come to remap points as they are told throug
 
     ("burst", seconds)   each as soon as the last one is answered; told: (points, seconds) of it
     ("pace", seconds)    each once in so many seconds, at times of their own; 0: not at all
-    ("age", seconds)     one report each, spread over these seconds, as of a job that has rested long
+    ("age", seconds)     one report each, spread over these seconds, as after a long rest
     ("rest", seconds)    the same, but they rest as the server lets them; told: points, reports
     ("slow", share)      the first takes so much longer from now on, and rests like the others;
                          told: its points until the server has answered that it has changed
@@ -67,8 +67,9 @@ class Reporter(Line):
         self.all.reports += 1
 
     def report_at(self, _: float) -> None:
-        """Report at a time of the stage."""
-        self.report()
+        """Report at a time of the stage, unless a report is under way."""
+        if not self.waits:
+            self.report()
 
     @property
     def time_s(self) -> float:
@@ -167,7 +168,6 @@ class Reporters(Stage):
             self.at(now + seconds * reporter.number / len(self.reporters), reporter.report_at)
         while time.monotonic() < now + seconds:
             self.turn()
-        self.settle()
 
     def rest(self, seconds: float) -> tuple[int, int]:
         """One second of this pace, in which they rest: remap points, and reports of them."""

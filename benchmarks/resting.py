@@ -41,8 +41,8 @@ def measure(jobs: int, seconds: int, pace_s: float) -> dict[str, Any]:
         while points < POINTS_BEFORE * jobs:
             points += cluster.tell("burst", 1.0)[0]
         burst_s, cpu_s = cluster.burst()
-        cluster.tell("age", AGED_S)
         cluster.tell("rest", pace_s)
+        cluster.tell("age", AGED_S)
         began_s, used_s = time.monotonic(), cluster.used_s()
         counts = [cluster.tell("rest", pace_s) for _ in range(seconds)]
         took_s, used_s = time.monotonic() - began_s, cluster.used_s() - used_s
