@@ -29,7 +29,7 @@ from harness.output import whole_number
 
 CORE_MOST, POINTS_MOST = 0.05, 10
 SLOWER = 0.3
-POINTS_BEFORE = 40  # of each job, as fast as they are answered: it settles meanwhile
+SETTLE_S, REPORTING = 5, 0.1  # of the remap points: when fewer are reported the jobs have settled
 AGED_S = 30.0  # as long as a rest: so their ends are spread evenly
 
 
@@ -37,11 +37,10 @@ def measure(jobs: int, seconds: int, pace_s: float) -> dict[str, Any]:
     """The figures of one run."""
     with ExitStack() as stack:
         cluster = Cluster(jobs, stack)
-        points = 0
-        while points < POINTS_BEFORE * jobs:
-            points += cluster.tell("burst", 1.0)[0]
-        burst_s, cpu_s = cluster.burst()
-        cluster.tell("rest", pace_s)
+        settling = [cluster.tell("rest", pace_s)[1] for _ in range(SETTLE_S)]
+        while settling[-1] > jobs * REPORTING / pace_s:
+            settling.append(cluster.tell("rest", pace_s)[1])
+        each_s = cluster.used_s() / sum(settling)
         cluster.tell("age", AGED_S)
         began_s, used_s = time.monotonic(), cluster.used_s()
         counts = [cluster.tell("rest", pace_s) for _ in range(seconds)]
@@ -53,8 +52,7 @@ def measure(jobs: int, seconds: int, pace_s: float) -> dict[str, Any]:
         "points_per_s": points_s,
         "reports_per_s": reports_s,
         "core": used_s / took_s,
-        "core_if_all_report": cpu_s * jobs / pace_s,
-        "reports_per_s_at_most": burst_s,
+        "core_if_all_report": each_s * jobs / pace_s,
         "noticed_after_points": noticed_after,
     }
 
