@@ -96,7 +96,9 @@ class Reporter(Line):
             return
         if not self.waits:
             self.come()
-        self.all.at(due_s + self.all.pace_s, partial(self.paced, order))
+        # What a busy machine has missed is left out.
+        due_s = max(due_s + self.all.pace_s, time.monotonic())
+        self.all.at(due_s, partial(self.paced, order))
 
     def hear(self, message: Any) -> None:
         """The answer to a remap point, or to what was said after it."""

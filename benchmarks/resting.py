@@ -29,7 +29,7 @@ from harness.output import whole_number
 
 CORE_MOST, POINTS_MOST = 0.05, 10
 SLOWER = 0.3
-SETTLE_S, REPORTING = 5, 0.1  # of the remap points: when fewer are reported the jobs have settled
+REPORTING, MEASURED = 0.1, 10  # settled: fewer of the remap points are reported, after so many
 AGED_S = 30.0  # as long as a rest: so their ends are spread evenly
 
 
@@ -37,10 +37,11 @@ def measure(jobs: int, seconds: int, pace_s: float) -> dict[str, Any]:
     """The figures of one run."""
     with ExitStack() as stack:
         cluster = Cluster(jobs, stack)
-        settling = [cluster.tell("rest", pace_s)[1] for _ in range(SETTLE_S)]
-        while settling[-1] > jobs * REPORTING / pace_s:
-            settling.append(cluster.tell("rest", pace_s)[1])
-        each_s = cluster.used_s() / sum(settling)
+        reported, came, reports = 0, 1, 1
+        while reports > REPORTING * came or reported < MEASURED * jobs:
+            came, reports = cluster.tell("rest", pace_s)
+            reported += reports
+        each_s = cluster.used_s() / reported
         cluster.tell("age", AGED_S)
         began_s, used_s = time.monotonic(), cluster.used_s()
         counts = [cluster.tell("rest", pace_s) for _ in range(seconds)]

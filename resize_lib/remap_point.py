@@ -52,7 +52,7 @@ class RemapDecision:
     plan: Plan
     answers: int  # heard from the server at this remap point
     reported: bool  # the server is told the turns up to here
-    passed: bool  # it is told them later: the job rests
+    passed: bool = False  # it is told them later: the job rests
 
 
 class RemapPoints:
