@@ -238,3 +238,15 @@ def test_a_job_that_outlasts_its_reservation_holds_nothing_of_the_next_one(
     reserve(c, 2, 201, 300)
     at(c, 201)
     assert (held_inside(c.scheduler.state, "r"), job.size) == (0, 2)
+
+
+def test_a_small_job_does_not_overtake_a_large_one_inside(cluster: MakeCluster) -> None:
+    c = cluster(4)
+    reserve(c, 4, 0.0, 1000.0)
+    holds = c.submit(3, estimate_s=100.0, reservation="r")
+    waits, small = (c.submit(size, estimate_s=100.0, reservation="r") for size in (2, 1))
+    assert [job.state for job in (holds, waits, small)] == [
+        JobState.RUNNING,
+        JobState.QUEUED,
+        JobState.QUEUED,
+    ]
