@@ -24,6 +24,7 @@ from resize_lib import same_turns
 from resize_lib.pace import CHECK_S, CHECK_SOON_S, Allowance, Countdown, Plan, plan_for
 from resize_lib.postponement import Postponement
 from resize_lib.resize import Step, advise, carry_out
+from resize_lib.silence import Silence, Stay
 from resize_lib.waiting import idle_bcast, wait_all
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class RemapDecision:
     plan: Plan
     answers: int  # heard from the server at this remap point
     reported: bool  # the server is told the turns up to here
+    passed: bool = False  # it is told them later: the job rests
 
 
 class RemapPoints:
@@ -73,6 +75,7 @@ class RemapPoints:
         self._times: dict[str, tuple[int, float]] = {}  # label -> turns and their time, since then
         self.granted = 0
         self.postponement = Postponement(session)
+        self._silence = Silence()
         self._asked = False  # on rank 0: an answer is still to be heard
         self._word = ""  # and this is what it says, once it has come
 
@@ -91,10 +94,12 @@ class RemapPoints:
 
     def _resize_is_here(self) -> bool:
         """On rank 0, between remap points: whether the answer has come, and is to resize, or the
-        ranks of an expansion have come."""
+        ranks of an expansion have come, or the server rings."""
         session = self._session
         if session.job.expanding is not None:
             return session.rank == 0 and session.backend.expand_news()
+        if self._silence.lasts:
+            return session.server().rung()
         if self._word or not self._asked:
             return False
         self._word = self._session.server().remap_word()
@@ -152,6 +157,8 @@ class RemapPoints:
         if told.reported:
             job.redistribution_s = 0.0
             self._turns, self._urgent = 0, False
+            self._times.clear()
+        elif told.passed:
             self._times.clear()
         self.granted = answer.resize_id or self.granted
         known, stands = job.asked, answer.asked
@@ -220,11 +227,14 @@ class RemapPoints:
         if later is not None:
             answer = later
         reported = not self._asked and later is None and answer.what == "continue"
-        reported = reported and self._may_report()
+        self._rest(answer, answers)
+        passed = reported and not last and self._passes(slowest_s)
+        reported = reported and not passed and self._may_report()
         if reported:
             report = self._report(slowest_s, answers)
             if last or waits or not self._may_go_on(turn_s):
                 answer, answers = session.server().remap(report), answers + 1
+                self._rest(answer, answers)
             else:
                 session.server().begin_remap(report)
                 self._asked, self._word = True, ""
@@ -233,7 +243,34 @@ class RemapPoints:
         if protector is not None and copy:
             copy = protector.due(resizing=step in MOVES, turns=turns)
         return RemapDecision(
-            answer, step, copy, self._next_plan(step, turn_s, turns, copy), answers, reported
+            answer,
+            step,
+            copy,
+            self._next_plan(step, turn_s, turns, copy),
+            answers,
+            reported,
+            passed,
+        )
+
+    @property
+    def _stay(self) -> Stay:
+        """What the times of one rest have in common."""
+        return self._session.job.resize_id, self._session.loops.label
+
+    def _rest(self, answer: m.RemapAnswer, answers: int) -> None:
+        """Rest if this answer, heard just now, allows it."""
+        if answers and answer.what == "continue":
+            self._silence.begin(answer, self._stay)
+
+    def _passes(self, slowest_s: float) -> bool:
+        """Whether this remap point passes without a report."""
+        if not self._silence.lasts or self._urgent:
+            return False
+        server = self._session.server()
+        return (
+            not server.rung()
+            and not server.has_moved()
+            and self._silence.passes(slowest_s, self._stay)
         )
 
     def _heard(self, *, wait: bool) -> tuple[m.RemapAnswer, int]:
@@ -265,6 +302,7 @@ class RemapPoints:
     def _report(self, slowest_s: float, answers: int) -> m.RemapPoint:
         """What the server is told. answers: heard at this remap point already."""
         session, job = self._session, self._session.job
+        silent, passed = self._silence.end(self._stay)
         return m.RemapPoint(
             seq=job.seq + answers + 1,
             processors=session.size,
@@ -275,6 +313,9 @@ class RemapPoints:
             preparing=job.expanding.resize_id if job.expanding is not None else 0,
             iterations=self._turns,
             loop=session.loops.label[:LABEL_MAX],
+            rests=self.interval_s > 0,
+            silent=silent,
+            passed=passed,
         )
 
     def _interval(self, *, awaits: bool) -> float:

@@ -51,6 +51,7 @@ class ServerLink:
         self._connection = self._connect(self._address)
         self._quiet_until = 0.0
         self._open: OpenRemap | None = None
+        self._let_in = 0  # the connection's handshakes before the last report
 
     @staticmethod
     def configured() -> bool:
@@ -123,8 +124,26 @@ class ServerLink:
         self._follow_server()
         try:
             self._open.question = self._connection.begin(point)
+            self._connection.check_refused()
         except NoServer:
             self._give_up(self._open)
+        except DQError:
+            self._open.answer = self._open.carry_on
+        self._connection.orders.clear()
+        self._let_in = self._connection.handshakes
+
+    def rung(self) -> bool:
+        """Whether a job that rests is to report: the server has rung, or the connection was made
+        anew since the last report, and a ring may be lost."""
+        connection = self._connection
+        try:
+            while (message := connection.receive()) is not None:
+                if isinstance(message, m.Order):
+                    connection.orders.append(message)
+            connection.check_refused()
+        except DQError:
+            return True
+        return bool(connection.orders) or connection.handshakes > self._let_in
 
     def remap_word(self) -> str:
         """What the answer to `begin_remap` says to do; empty if it has not come."""
@@ -176,18 +195,18 @@ class ServerLink:
         while True:
             self._follow_server()
             try:
-                return self._connection.call(body, within_s, unless=self._has_moved)
+                return self._connection.call(body, within_s, unless=self.has_moved)
             except NoServer:
-                if not self._has_moved():
+                if not self.has_moved():
                     raise
 
-    def _has_moved(self) -> bool:
+    def has_moved(self) -> bool:
         """Whether a standby has become the server (docs/standby.md)."""
         return moved_to() not in ("", self._address)
 
     def _follow_server(self) -> None:
         """Change over if it has."""
-        if self._has_moved():
+        if self.has_moved():
             self._connection.close()
             self._address = moved_to()
             self._connection = self._connect(self._address)

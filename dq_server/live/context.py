@@ -23,6 +23,7 @@ from dq_server.live.agents.job_nodes import JobNodes
 from dq_server.live.agents.kept_output import KeptOutput
 from dq_server.live.agents.rank_reports import RankReports
 from dq_server.live.agents.registry import AgentLink, Agents
+from dq_server.live.agents.silent_jobs import SilentJobs
 from dq_server.live.standby.leader import Pairing
 from dq_server.live.store.interface import Store
 from dq_server.live.store.read_only import Stall
@@ -70,6 +71,7 @@ class Desk:
     # does without when a server has died meanwhile.
     leaving: dict[tuple[int, int], int] = field(default_factory=dict)
     rank_reports: RankReports = field(default_factory=RankReports)
+    silent: SilentJobs = field(default_factory=SilentJobs)
     # The state, and what is worked out from it: made again by `use` whenever the state is.
     scheduler: Scheduler = field(init=False)
     places: ProcessorNames = field(init=False)

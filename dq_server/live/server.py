@@ -91,10 +91,10 @@ class Server:
         least_epoch   agents obey no server of an earlier one (leader.py)
         options       of the command line, for a standby that takes this server's place
         """
-        self.engine, self._audit = engine, audit
-        self.journal, self.access, self._outlet = journal, admitted, outlet
+        self.engine, self._audit, self._outlet = engine, audit, outlet
+        self.journal, self.access = journal, admitted
         self._config = config or SchedulerConfig()
-        self._begun = self._begun_is_saved = False
+        self._begun = self._begun_is_saved = self.stopping = False
         # Noticed within three heartbeats, counted from the last one and with a turn to spare.
         self.lost_after_s = 2.75 * heartbeat_s if lost_after_s is None else lost_after_s
         self._monotonic, self._clock = monotonic, clock
@@ -108,7 +108,6 @@ class Server:
         self.agents = Agents(self.epoch, expected)
         self._waits_from_s = self._ticked_s = started_s = monotonic()
         self._away_from_s = heartbeat_s / 2  # ticks come more often
-        self.stopping = False
         self._dismissed_s: float | None = None  # monotonic; when the agents were told to end
         self.begin_again = 0  # it stops, and shall start again with at least this epoch
         self._outbox: list[tuple[bytes, bytes, What]] = []
@@ -180,17 +179,16 @@ class Server:
         """Make the state that the journal leads to: snapshot, then the events after it."""
         self._snapshots.forget()
         found = recovered(self.journal)
-        scheduler, kept = found.scheduler, found.kept
         self._now = max(self._now, found.last_s)
         self._applied_s = found.last_s
-        self._snapshots.kept, self._seq = kept, found.seq
-        self.desk.use(scheduler)
+        self._snapshots.kept, self._seq = found.kept, found.seq
+        self.desk.use(found.scheduler)
         self.feed.restart(self._seq)
         self._begun = self._begun_is_saved
         # Before any connection is looked at: a running job whose key is unknown is turned away.
-        for job in scheduler.state.active.values():
+        for job in self.scheduler.state.active.values():
             self.access.admit_job(job.id, job.instance)
-        log.info("state rebuilt from a snapshot of event %d, at event %d", kept, found.seq)
+        log.info("state rebuilt from a snapshot of event %d, at event %d", found.kept, found.seq)
 
     def idle(self) -> bool:
         """Whether no job runs or waits, so that nobody would be ended by a leap of the time."""
@@ -231,7 +229,8 @@ class Server:
         except JournalError as e:
             self._unsaved = self._unsaved or e  # this turn will be refused as a whole
         self._seq += 1
-        self.feed.note(self._seq, now, event, actions)
+        if self.feed.note(self._seq, now, event, actions):
+            self.desk.silent.note(self.scheduler, event, actions, now)
         for action in actions:
             dispatch.carry_out(self.desk, action)
         return actions
@@ -419,6 +418,7 @@ class Server:
             if self.engine is not None:
                 self.engine.tell(self.scheduler.state)
             self.feed.answer_waiting(self.scheduler.state, self.desk.places, self.reply)
+            self._outbox += self.desk.silent.rings()
         if self._audit is not None:
             self._audit.write()
         self.pairing.committed(self._seq, saved=saved)

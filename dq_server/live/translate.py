@@ -33,6 +33,7 @@ from dq_server.core.model.sizes import (
 )
 from dq_server.core.model.state import State
 from dq_server.core.model.workers import Workers, sizes_between
+from dq_server.core.resting import Rest
 from dq_server.live.agents import output_paths
 
 MEMORY = "/dev/shm"  # noqa: S108 - files in memory; below it a folder of our own
@@ -332,6 +333,8 @@ def remap_point(message: m.RemapPoint, job: int, instance: int) -> ev.RemapPoint
         message.preparing,
         message.iterations,
         message.loop,
+        message.silent,
+        tuple(message.passed),
     )
 
 
@@ -378,6 +381,7 @@ def remap_answer(
     answer: Answer,
     places: Callable[[tuple[int, ...]], list[m.Place]],
     asked: m.DynamicAnswer | None = None,
+    rest: Rest = Rest(),  # noqa: B008 - frozen
 ) -> m.RemapAnswer:
     """The scheduler's answer as a message; `places` turns processors into places."""
     return m.RemapAnswer(
@@ -388,6 +392,8 @@ def remap_answer(
         cols=answer.configuration.cols,
         reason=answer.reason.text,
         asked=asked,
+        rest=rest.points,
+        usual_s=rest.usual_s,
     )
 
 

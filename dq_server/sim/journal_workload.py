@@ -112,10 +112,10 @@ def _live_on(
     elif isinstance(event, ev.JobEnded):
         life.end_s = now
     elif isinstance(event, ev.RemapPoint):
-        life.points += 1
+        life.points += 1 + event.silent
         grid = scheduler.job(event.job).configuration
         assert grid is not None, "who comes to a remap point runs"
-        life.times[grid].append(event.iteration_time_s)
+        life.times[grid] += [*event.passed, event.iteration_time_s]
     else:
         life.costs_s.append(event.redistribution_time_s)
 

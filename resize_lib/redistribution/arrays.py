@@ -39,7 +39,7 @@ class DistributedArrays:
 
     site: Site
     arrays: Mapping[int, MovingArray]
-    legs: tuple[MovedArray, ...] = ()  # after ``prepare``
+    moved: tuple[MovedArray, ...] = ()  # after ``prepare``
     _routes: Routes | None = None
     contiguous: bool = True  # this rank's old parts have no gaps; after the handshake: all ranks'
     results: dict[int, Array] = field(default_factory=dict)  # empty on a retiring rank
@@ -53,14 +53,14 @@ class DistributedArrays:
             InvalidRedistributionError, DescriptorError: global shapes or weights do not fit.
             MemoryError: no memory for a new part.
         """
-        site, legs = self.site, []
+        site, moved = self.site, []
         for position, array in self.arrays.items():
             old, new = layouts(array)
             item = np.dtype(array.dtype).itemsize * prod(old.shape[old.dimensions :])
             form = MemoryOrder(is_transposed(array), array.allocate is not None)
             check_fit(old, site.old.grid, new, site.new.grid, item)
-            legs.append((position, old, new, item, form))
-        self.legs = tuple(legs)
+            moved.append(MovedArray(position, old, new, item, form))
+        self.moved = tuple(moved)
         for position, array in self.arrays.items():
             if site.old_rank is not None:
                 self.old_parts[position] = self._part(position, _with_whole_items(array))
@@ -76,7 +76,7 @@ class DistributedArrays:
     def routes(self) -> Routes:
         """Who sends what to whom. Worked out when it is asked for: not every rank needs it."""
         if self._routes is None:
-            self._routes = routes_of(self.legs, self.site.old, self.site.new)
+            self._routes = routes_of(self.moved, self.site.old, self.site.new)
         return self._routes
 
     def _allocate(self, position: int, array: MovingArray, new_rank: int) -> None:

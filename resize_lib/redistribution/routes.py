@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from resize_lib.descriptors import Distributed
 from resize_lib.redistribution.messages import (
@@ -135,12 +135,18 @@ def _buffer_bytes(shapes: Iterable[tuple[int, int]], panels: int) -> int:
     return total
 
 
-# Position, old and new descriptor, bytes of an item, and how the parts lie in memory.
-MovedArray: TypeAlias = tuple[int, Distributed, Distributed, int, MemoryOrder]
+class MovedArray(NamedTuple):
+    """An array that moves: its position, descriptors, bytes of an item, how parts lie in memory."""
+
+    position: int
+    old: Distributed
+    new: Distributed
+    item: int
+    form: MemoryOrder
 
 
 @lru_cache(maxsize=64)
-def routes_of(legs: tuple[MovedArray, ...], old: Placement, new: Placement) -> Routes:
+def routes_of(moved: tuple[MovedArray, ...], old: Placement, new: Placement) -> Routes:
     """The routes of all arrays; cached.
 
     Raises:
@@ -148,9 +154,9 @@ def routes_of(legs: tuple[MovedArray, ...], old: Placement, new: Placement) -> R
     """
     plans = {
         position: plan_redistribution(here, old.grid, there, new.grid, item)
-        for position, here, there, item, _ in legs
+        for position, here, there, item, _ in moved
     }
-    return Routes(plans, {leg[0]: leg[4] for leg in legs}, old, new)
+    return Routes(plans, {array.position: array.form for array in moved}, old, new)
 
 
 def is_transposed(array: MovingArray) -> bool:

@@ -129,7 +129,9 @@ class SlabCopies:
             return cls(arrays, known, frozenset())
         workers = one_for_each_core(known, ranks)
         short = _short_bytes(site, len(workers))
-        positions = frozenset(leg[0] for leg in arrays.legs if _taken_apart(leg, site, short))
+        positions = frozenset(
+            array.position for array in arrays.moved if _taken_apart(array, site, short)
+        )
         return cls(arrays, known, positions, workers if positions else ())
 
     def has_all(self) -> bool:
@@ -150,19 +152,19 @@ class SlabCopies:
 
     def _move(self, position: int, partners: _Partners) -> int:
         site = self.arrays.site
-        leg = next(leg for leg in self.arrays.legs if leg[0] == position)
+        array = next(array for array in self.arrays.moved if array.position == position)
         share = self.workers.index(site.comm.rank), len(self.workers)
-        plan = _plan_of(leg, site.old, site.new, share)
+        plan = _plan_of(array, site.old, site.new, share)
         if not plan.slabs:
             return 0
-        old, new = self._ends(leg, plan, old=True), self._ends(leg, plan, old=False)
+        old, new = self._ends(array, plan, old=True), self._ends(array, plan, old=False)
         memory = site.arena.scratch("slabs", plan.scratch_bytes)
         work = _SlabWork(plan, old, new, partners, address_of(memory))
         return sum(map(work.move, plan.slabs))
 
-    def _ends(self, leg: MovedArray, plan: _Plan, *, old: bool) -> Mapping[int, list[PeerPart]]:
+    def _ends(self, array: MovedArray, plan: _Plan, *, old: bool) -> Mapping[int, list[PeerPart]]:
         """The processes that have a part, by their coordinate on the outermost axis."""
-        position, item = leg[0], leg[3]
+        position, item = array.position, array.item
         own = self.arrays.old_parts if old else self.arrays.new_parts
         addresses = (self.known["old"]["address"] if old else self.known["new"])[:, position]
         told, me = addresses.tolist(), self.arrays.site.comm.rank
@@ -205,10 +207,10 @@ class _Plan:
 
 
 @lru_cache(maxsize=64)
-def _plan_of(leg: MovedArray, old: Placement, new: Placement, share: tuple[int, int]) -> _Plan:
+def _plan_of(array: MovedArray, old: Placement, new: Placement, share: tuple[int, int]) -> _Plan:
     """What one worker does: ``share`` is its number, and how many there are."""
-    _, old_layout, new_layout, item, form = leg
-    outer, *inner = _runs_of(leg, old, new)
+    _, old_layout, new_layout, item, form = array
+    outer, *inner = _runs_of(array, old, new)
     line_bytes = prod(axis.n for axis in inner) * item
     slabs = tuple(slabs_of(outer, line_bytes, share))
     lines = max((slab.lines for slab in slabs), default=0)
@@ -229,10 +231,10 @@ def _places(layout: Distributed, side: Placement, *, transposed: bool) -> Sequen
     return found
 
 
-def _runs_of(leg: MovedArray, old: Placement, new: Placement) -> list[AxisRuns]:
+def _runs_of(array: MovedArray, old: Placement, new: Placement) -> list[AxisRuns]:
     """Of each axis, the outermost in memory first."""
-    runs = list(map(axis_runs, leg[1].axes(old.grid), leg[2].axes(new.grid)))
-    return runs[::-1] if leg[4].transposed else runs
+    runs = list(map(axis_runs, array.old.axes(old.grid), array.new.axes(new.grid)))
+    return runs[::-1] if array.form.transposed else runs
 
 
 def _together(known: Records, ranks: Sequence[int]) -> bool:
@@ -248,9 +250,9 @@ def _short_bytes(site: Site, workers: int) -> int:
     return SHORT_BYTES * (FOR_FEW if len(site.new.ranks) < workers else 1)
 
 
-def _taken_apart(leg: MovedArray, site: Site, short: int) -> bool:
+def _taken_apart(array: MovedArray, site: Site, short: int) -> bool:
     """Whether an array's processes exchange short stretches, but have long ones of slabs."""
-    _, old_layout, new_layout, item, form = leg
+    _, old_layout, new_layout, item, form = array
     if form.has_gaps:  # which may hold something
         return False
     old, new = old_layout.axes(site.old.grid), new_layout.axes(site.new.grid)

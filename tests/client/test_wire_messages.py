@@ -48,7 +48,7 @@ BYTES = {
     "LogsQuery": ("59664e1849213463", "40045a6f1bf8618d"),
     "Stop": ("4367c4b48f369ff4", "22e7f89d2d310f74"),
     "JobHello": ("632ee2bdb714df1e", "f91f3f1bc4f49c7a"),
-    "RemapPoint": ("3b965bcbbdd422af", "db49f9a888378b14"),
+    "RemapPoint": ("2da82a9dd008aac7", "7cd33f4ee61e78d2"),
     "Committed": ("c46d85c6cd6b495a", "4772eff997dcfad4"),
     "Aborted": ("f28e6205d3c05c5b", "483e0bb28bcc2795"),
     "CopyMade": ("bb765d95e722f130", "e9529584b6b76ec5"),
@@ -82,7 +82,7 @@ BYTES = {
     "Error": ("fee831eb84f1fea6", "fee831eb84f1fea6"),
     "LogPiece": ("cd5acee05db13997", "1d8ae18c8a525e7b"),
     "JobWelcome": ("3483426775281e73", "7b633bd30790b678"),
-    "RemapAnswer": ("0354f371bfeb0da4", "c80a1d891b27dc2d"),
+    "RemapAnswer": ("0eb45eef24a114ff", "31cb6e6487734744"),
     "DynamicAnswer": ("0134e0eb1f5e954a", "f85dd37fb59938ee"),
     "Launch": ("c44b0c0de5903231", "42652f2773b19e74"),
     "StartRanks": ("79b8bfd71e6e8220", "b6b1211a1529a172"),
@@ -105,6 +105,7 @@ BYTES = {
     "Followed": ("4fed27336562ce88", "1bfc7e114dc83981"),
     "Standing": ("da3a5f81ce857ac2", "d90c89de845a646b"),
     "Recognize": ("9fdeefba3e0df751", "9fdeefba3e0df751"),
+    "Ring": ("f45d2444594530ca", "f45d2444594530ca"),
     "Ordered": ("d949cf3c0c4cb43b", "d079163f43b3cea9"),
 }
 

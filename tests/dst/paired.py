@@ -219,6 +219,7 @@ class PairedWorld(World):
             least_epoch=least,
         )
         self.server = self.last_server = site.server
+        self.served += 1
         self.store = site.store
         self.trace.append(f"{self.now:.3f} {site.name} serves, epoch {site.server.epoch}")
         self._tick(site, site.server)

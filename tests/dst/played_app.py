@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from dq_client.base import messages as m
 from dq_client.node.agent.rsh_socket import RshRequest
+from resize_lib.silence import Silence
 from tests.dst.played_keeper import Start
 from tests.dst.played_line import Line
 from tests.dst.played_machine import NODES, Process
+from tests.dst.verdict import Wrong, should_resize
 
 if TYPE_CHECKING:
     from tests.dst.world import World
@@ -74,6 +76,11 @@ class App:
     restarts: bool = False  # a resize ends all ranks
     restart_s: float = 0.0  # since when
     restart: m.RestartReady | None = None  # it has made a copy, and waits for leave to end
+    silence: Silence = field(default_factory=Silence)
+    rung: bool = False
+    met: int = 0  # the server's life at its last report: another one is another connection
+    since_s: float = 0.0  # of its last report
+    overdue: bool = False  # when it came to its last remap point it should have been rung
 
     def __post_init__(self) -> None:
         if self.inherits:
@@ -91,7 +98,8 @@ class App:
         if self.restart is not None and not process.over:
             world.later(0.2, self.finish)
             return
-        answers = [reply.id for reply in iter(self.line.receive, None) if not not_saved(reply)]
+        told = [one for one in iter(self.line.receive, None) if isinstance(one, m.Reply)]
+        answers = [reply.id for reply in told if not not_saved(reply)]
         if self.asked in answers:
             self.commit = None
         if self.commit is not None and not process.over:  # the server must know who belongs to it
@@ -117,7 +125,9 @@ class App:
         if self.farewells or process.torn:
             return
         while (message := self.line.receive()) is not None:
-            if message.id == self.asked:
+            if isinstance(message, m.Order):
+                self.rung = True
+            elif message.id == self.asked:
                 self.asked = ""
                 if self.restart is not None:
                     if self.may_end(self.restart, message):
@@ -127,6 +137,7 @@ class App:
                 self.copy_is_used(message)
                 self.commit = self.commit if not_saved(message) else None
                 if isinstance(message.body, m.RemapAnswer):
+                    self.silence.begin(message.body, (self.done, ""))
                     self.carry_out(message.body)
         if self.restart is not None:
             self.ask_to_end(self.restart)
@@ -137,15 +148,30 @@ class App:
         elif isinstance(process, Start) and process.lost:
             self.regroup(process)
         elif not self.asked or world.now - self.asked_s > 3.0:
-            self.seq += 1
-            self.asked_s = world.now
-            size = len(process.places)
-            preparing = self.awaited.answer.resize_id if self.awaited is not None else 0
-            body = m.RemapPoint(self.seq, size, self.done, 1.0 / size, preparing=preparing)
-            self.asked = self.line.send(body)
-            if world.chance(0.2):  # asked again under the same id
-                self.line.send(body, self.asked)
+            self.come(len(process.places))
         world.later(world.rng.uniform(0.1, 0.6), self.turn)
+
+    def come(self, size: int) -> None:
+        """Come to a remap point, and report it unless the job rests."""
+        world, stay = self.world, (self.done, "")
+        heard = self.rung or self.met != world.served
+        if not heard and self.silence.passes(1.0 / size, stay):
+            late = self.since_s > world.faults_s and should_resize(world, self.process.job)
+            if late and self.overdue:  # a ring takes less than the way to the next remap point
+                raise Wrong(f"job {self.process.job} rests, and is to be resized")
+            self.overdue = late
+            return
+        self.seq, self.met, self.rung, self.overdue = self.seq + 1, world.served, False, False
+        self.asked_s = self.since_s = world.now
+        preparing = self.awaited.answer.resize_id if self.awaited is not None else 0
+        silent, passed = self.silence.end(stay)
+        body = m.RemapPoint(
+            self.seq, size, self.done, 1.0 / size, preparing=preparing, iterations=1 + silent,
+            rests=True, silent=silent, passed=passed,
+        )  # fmt: skip
+        self.asked = self.line.send(body)
+        if world.chance(0.2):  # asked again under the same id
+            self.line.send(body, self.asked)
 
     def regroup(self, process: Start) -> None:
         """Ranks were lost: ask on what to go on, in place; the keepers do not wait for ever."""

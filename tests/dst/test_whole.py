@@ -28,6 +28,7 @@ from dq_server.core.settings import configured, named_config
 from dq_server.core.turn import Turn
 from dq_server.live import requests, server
 from dq_server.live.agents import rank_reports
+from dq_server.live.agents.silent_jobs import SilentJobs
 from dq_server.live.clock import ClusterClock
 from dq_server.live.engines import driver, link
 from dq_server.live.orders import dispatch, job_ranks, reconciliation
@@ -282,6 +283,12 @@ def test_a_copy_that_does_not_guard_is_caught(monkeypatch: pytest.MonkeyPatch) -
     """Bug: a resize by restart that fails takes the job with it."""
     monkeypatch.setattr(protection, "is_guarded", lambda _: False)
     assert caught(first=25_100) % 11 in (5, 6)  # one such life in 300 shows it
+
+
+def test_a_job_that_is_not_rung_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bug: a job rests while it is to give way."""
+    monkeypatch.setattr(SilentJobs, "note", lambda *_: None)
+    caught()
 
 
 class LaunchesAgain(Server):

@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from dq_server.core.features import resizing
+from dq_server.core.model.bounds import within
 from dq_server.core.model.jobs import JobState
+from dq_server.core.model.placing import placeable
 from dq_server.core.model.processors import Processors
 from dq_server.live.store import snapshot
 from dq_server.live.store.recovery import replay, restored
@@ -75,6 +78,22 @@ def order_sets(pool: Processors) -> None:
     """Equal sets of more than a few numbers have different bytes if they came about differently."""
     for name in ("down", "withheld", "resting"):
         setattr(pool, name, set(dict.fromkeys(sorted(getattr(pool, name)))))
+
+
+def should_resize(world: World, number: int) -> bool:
+    """Whether a job would be told to change its size if it reported now."""
+    server = world.server
+    job = server.scheduler.state.active.get(number) if server is not None else None
+    if server is None or job is None or job.state is not JobState.RUNNING or job.wanted:
+        return False
+    turn = server.scheduler.turn(server.now())
+    verdict = placeable(
+        turn.state,
+        job,
+        within(turn.state, job, resizing._verdict(turn, job), asked=job.held is not None),
+    )
+    grows = verdict.target is not None and verdict.target.size > job.size
+    return verdict.target not in (None, job.configuration) and not (grows and job.cannot_grow)
 
 
 def check_end(world: World) -> None:

@@ -98,6 +98,7 @@ class World:
         self.disk = Disk(self)
         self.store = self.new_store()
         self.server: Server | None = None
+        self.served = 0  # lives of the server
         self.crash_at_send = 0
         self.turn_due = False
         self.holdings = {node: Holdings(self.machine) for node in NODES}
@@ -220,6 +221,7 @@ class World:
         if self.server.engine is not None:
             self.server.engine.start()
         self.last_server = self.server
+        self.served += 1
         check_store(self)
         if self.store.lost:
             self.user.submits_the_unknown(self.server)

@@ -54,6 +54,13 @@ class Server:
         self.reports: list[m.RemapPoint] = []
         self.answers: list[m.RemapAnswer | None] = []
         self.word = ""
+        self.rings = self.moved = False
+
+    def rung(self) -> bool:
+        return self.rings
+
+    def has_moved(self) -> bool:
+        return self.moved
 
     def tell(self, body: m.RequestBody) -> None:
         self.told.append(body)

@@ -77,6 +77,59 @@ def each(monkeypatch: pytest.MonkeyPatch) -> Played:
     return Played(monkeypatch, 0.0)
 
 
+# --- a job that rests ---------------------------------------------------------------------------
+
+REST = m.RemapAnswer(what="continue", rest=3, usual_s=INTERVAL_S)
+
+
+def rests(played: Played) -> None:
+    """Its answer to the first report lets it rest."""
+    played.turn(INTERVAL_S)
+    played.point(REST, last=True)
+
+
+def comes(played: Played, *, last: bool = False) -> bool:
+    """It comes to a remap point; whether it reports. It waits for the answer: to continue."""
+    played.link.answers[:] = [CONTINUE]
+    before = len(played.link.reports)
+    while not played.turn(INTERVAL_S, last=last):
+        pass
+    played.point(last=last)
+    return len(played.link.reports) > before
+
+
+def test_a_job_reports_after_its_rest_what_it_has_passed(played: Played) -> None:
+    rests(played)
+    assert [comes(played) for _ in range(4)] == [False, False, False, True]
+    report = played.link.reports[-1]
+    assert (report.silent, report.iterations) == (3, 4)
+    assert report.passed == [INTERVAL_S] * 3
+    assert report.rests
+
+
+@pytest.mark.parametrize("what", ["rings", "moved", "urgent", "last", "loop", "size"])
+def test_what_ends_a_rest(played: Played, what: str) -> None:
+    rests(played)
+    assert not comes(played)
+    if what in ("rings", "moved"):
+        setattr(played.link, what, True)
+    elif what == "urgent":
+        played.points._urgent = True
+    elif what == "loop":
+        played.session.loops.label = "another"
+    elif what == "size":
+        played.session.job.resize_id = 9
+    assert played.points._resize_is_here() is (what == "rings")
+    assert comes(played, last=what == "last")
+    assert played.link.reports[-1].silent == (0 if what in ("loop", "size") else 1)
+
+
+def test_a_job_whose_iterations_are_all_remap_points_does_not_rest(each: Played) -> None:
+    each.turn()
+    each.point(CONTINUE)
+    assert not each.link.reports[-1].rests
+
+
 # --- when -----------------------------------------------------------------------------------------
 
 

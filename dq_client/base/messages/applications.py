@@ -16,6 +16,7 @@ from dq_client.base.messages.base import (
     Count,
     Id,
     Numbers,
+    OrderBody,
     Pid,
     Protocol,
     ReplyBody,
@@ -24,6 +25,8 @@ from dq_client.base.messages.base import (
     Text,
     sent_by,
 )
+
+PASSED_MAX = 100  # times at remap points that one report has
 
 
 class Place(Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,7 +81,11 @@ class JobWelcome(ReplyBody, tag="jobwelcome", frozen=True):
 class RemapPoint(RequestBody, tag="remap", frozen=True):
     """Iterations are done. See dq_server.core.model.events.RemapPoint for the fields.
 
-    step  turns of the loop that are done; for people who watch the wire, the server does not use it
+    step    turns of the loop that are done; for people who watch the wire, the server does not use
+            it
+    rests   it may be told to rest: RemapAnswer.rest
+    silent  remap points passed without a report, because the job rests (RemapAnswer.rest)
+    passed  iteration times (s) at the last of them, oldest first
     """
 
     seq: Id
@@ -90,6 +97,13 @@ class RemapPoint(RequestBody, tag="remap", frozen=True):
     preparing: Id = 0  # a granted expansion whose ranks are still starting
     iterations: Count = 1
     loop: Text = ""
+    rests: bool = False
+    silent: Id = 0
+    passed: Annotated[list[Seconds], Meta(max_length=PASSED_MAX)] = []
+
+
+class Ring(OrderBody, tag="ring", frozen=True):
+    """To a job that rests: report your next remap point, its answer may be another one now."""
 
 
 @sent_by(JOB)
@@ -132,6 +146,8 @@ class RemapAnswer(ReplyBody, tag="remapanswer", frozen=True):
     The new grid is rows x cols.
 
     `asked`: how the application's latest dynamic request stands.
+    `rest`: so many remap points need no report, unless iterations take other than `usual_s`, or the
+    server rings (Ring).
     """
 
     what: str
@@ -141,6 +157,8 @@ class RemapAnswer(ReplyBody, tag="remapanswer", frozen=True):
     cols: int = 0
     reason: str = ""
     asked: DynamicAnswer | None = None
+    rest: int = 0
+    usual_s: float = 0.0
 
 
 @sent_by(JOB)

@@ -11,7 +11,9 @@ commit or an abort that never arrived is made up for at the next remap point.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import repeat
+from statistics import median
 
 from dq_server.core.feature import Feature, Rank, handles
 from dq_server.core.model import events as ev
@@ -67,10 +69,13 @@ class Resizing(Feature):
                 turn.actions.append(AnswerRemap(job.id, job.instance, job.answer))
             return
         _check_size(job, event)
-        _check_time(job, event.iteration_time_s)
+        for time_s in (event.iteration_time_s, *event.passed):
+            _check_time(job, time_s)
+        if not len(event.passed) <= event.silent < max(1, event.iterations):
+            raise InvalidTransition(f"job {job.id} cannot have passed {event.silent} remap points")
         if job.state is JobState.STARTING:  # the application was faster than the start signal
             job.move(JobState.RUNNING)
-        job.remap_points += 1
+        job.remap_points += 1 + event.silent
         job.called = False
         if job.resize is not None and event.preparing == job.resize.resize_id:
             if job.stays:  # done, though disturbed: their time does not count
@@ -81,7 +86,8 @@ class Resizing(Feature):
             if turn.pass_wanted:  # before the verdict, which must know what is idle and who waits
                 turn.make_pass()
             _enter(job, event.loop)
-            _record(turn, job, event.iteration_time_s, iterations=event.iterations)
+            each = _pass_over(job, event)
+            _record(turn, job, (*event.passed, event.iteration_time_s), iterations=each)
             answer = _decide(turn, job, event.seq)
         turn.state.touch(job)  # the verdict says something about it, too
         job.answer = answer
@@ -100,7 +106,7 @@ class Resizing(Feature):
         if job.state is JobState.STARTING:
             job.move(JobState.RUNNING)
         job.remap_points += event.count
-        _record(turn, job, event.iteration_time_s, points=event.count)
+        _record(turn, job, repeat(event.iteration_time_s, event.count))
 
     @handles(ev.RanksLost)
     def ranks_lost(self, turn: Turn, event: ev.RanksLost) -> None:
@@ -202,30 +208,45 @@ def _enter(job: Job, loop: str) -> None:
         Phases.of(job).enter(job, loop)
 
 
-def _record(turn: Turn, job: Job, time_s: float, *, points: int = 1, iterations: int = 1) -> None:
-    """Take in `points` remap points, each after so many iterations of `time_s`."""
+def _pass_over(job: Job, event: ev.RemapPoint) -> int:
+    """Count the remap points that a resting job has passed, but for those whose times it has kept;
+    how many iterations came before each."""
+    each = event.iterations // (event.silent + 1)
+    known = len(event.passed) + 1
+    older, more = event.silent + 1 - known, event.iterations - each * known
+    if older:
+        assert job.configuration is not None
+        usual_s = median((*event.passed, event.iteration_time_s))
+        job.performance.pass_over(job.configuration, older, usual_s * more, more)
+    if job.stays:
+        job.stays[-1].iterations += more
+    return each
+
+
+def _record(turn: Turn, job: Job, times_s: Iterable[float], *, iterations: int = 1) -> None:
+    """Take in remap points, each after so many iterations of such a time."""
     config, configuration, data = turn.config, job.configuration, job.performance
     assert configuration is not None
-    time_s = max(time_s, TIME_S_MIN)
     stay = job.stays[-1] if job.stays else None
     spot = _searched(turn)
-    for _ in range(points):
+    for time_s in times_s:
         data.record(
             configuration,
-            time_s,
+            max(time_s, TIME_S_MIN),
             samples=config.samples,
             discard=config.discard,
             spot=spot,
             iterations=iterations,
         )
-        if stay is not None and data.seen > config.discard:
-            stay.note(time_s)
+        job.settle = max(0, job.settle - 1)
+        if stay is not None:
+            stay.iterations += iterations
+            if data.seen > config.discard:
+                stay.note(max(time_s, TIME_S_MIN))
     for feature in turn.features[Feature.measured]:
         feature.measured(turn, job)
-    job.settle = max(0, job.settle - points)
     if stay is not None:
-        stay.iterations += points * iterations
-        stay.iteration_time_s = data.known.get(configuration, time_s)
+        stay.iteration_time_s = data.known.get(configuration, max(time_s, TIME_S_MIN))
     turn.state.touch(job)
 
 

@@ -326,6 +326,9 @@ class RemapPoint(Event):
                           short iterations
     loop                  which of the program's loops they were of: times of one loop say nothing
                           about another
+    silent                remap points since the last one that was reported, on the same processors
+                          and in the same loop: the job rested (core/resting.py)
+    passed                iteration times at the last of these, oldest first
     """
 
     job: int
@@ -338,14 +341,16 @@ class RemapPoint(Event):
     preparing: int = 0
     iterations: int = 1
     loop: str = ""
+    silent: int = 0
+    passed: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PointsPassed(Event):
     """Remap points that the application passed without asking, on the processors that it has now.
 
-    Live applications ask at each one. A simulated job reports so those at which it would have been
-    told to continue and nothing would have been learned but the time (sim/resting.py).
+    A simulated job reports so those at which it would have been told to continue and nothing would
+    have been learned but the time (sim/resting.py). Live ones report theirs with a RemapPoint.
 
     count             how many
     iteration_time_s  of the iteration before each of them

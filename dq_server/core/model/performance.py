@@ -71,6 +71,13 @@ class PerformanceData:
         if spot is None and len(self.window) >= samples:
             self.known[at] = median(self.window[-max(samples, 1) :])
 
+    def pass_over(self, at: Configuration, points: int, run_s: float, iterations: int) -> None:
+        """Count `points` remap points at `at` whose own times are not kept, with `run_s` seconds
+        and so many iterations in all."""
+        self.seen += points
+        if self.searched.run_s:  # sizes are searched
+            self.searched.pass_over(at, points, run_s, iterations)
+
     def moved(self, from_: Configuration, to: Configuration, redistribution_s: float) -> None:
         """A resize was committed: start measuring afresh."""
         self.window.clear()

@@ -173,6 +173,14 @@ class Tracking:
             if len(self.reference) < window:
                 self.reference.append(time_s)
 
+    def pass_over(self, at: Configuration, points: int, run_s: float, iterations: int) -> None:
+        """Count remap points at `at` whose own times are not kept."""
+        self.run_s += run_s
+        self.done += iterations
+        self.stay += points
+        if at == self.home:
+            self.turns += points
+
     def moved(self, to: Configuration, redistribution_s: float) -> None:
         """A resize was committed."""
         self.stay = 0

@@ -32,6 +32,7 @@ from dq_server.core.model.state import State
 from dq_server.core.planning import free
 from dq_server.core.policies import grids, spot_search
 from dq_server.core.policies.base import ResizePolicy, Verdict
+from dq_server.core.policies.spot_kept import may_leave
 
 declare(
     measuring="measuring on {size}: {have} of {want} iterations counted",
@@ -102,6 +103,8 @@ class ReshapeResize(ResizePolicy):
         """See ResizePolicy: who shrinks for a waiting job, or undoes, expands, or probes."""
         if state.head(now) is not None:
             return self.giving_way(state, now)
+        if config.searches:
+            return [j for j in jobs if may_leave(state, state.jobs[j])]
         found = [j for j in jobs if _undo_open(state.jobs[j])]
         idle = state.idle
         if idle:

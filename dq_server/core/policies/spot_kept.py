@@ -67,6 +67,17 @@ def settled(
     return None
 
 
+def may_leave(state: State, job: Job) -> bool:
+    """Whether idle processors may move a job that is settled, or a load that has fallen."""
+    track, data = job.performance.searched, job.performance
+    best = data.sweet_spot.size if data.sweet_spot is not None else 0
+    size, idle = job.size, state.idle
+    if size < max(track.wants, best) <= size + idle:
+        return True
+    larger = min((c.size for c in data.known if size < c.size <= size + idle), default=0)
+    return larger > 0 and fallen(state, job, larger) is not None
+
+
 def _changed(job: Job, current: Configuration, config: SchedulerConfig) -> Verdict | None:
     """The times here have changed."""
     track = job.performance.searched

@@ -64,15 +64,17 @@ def carry_out(desk: Desk, action: act.Action) -> None:
             desk.archive(action.job)
             desk.access.dismiss_job(action.job)
             desk.rank_reports.forget(action.job)
+            desk.silent.end(action.job)
             _forget_copies(desk, action.job)
         case act.JobRestarts():
             log.warning("job %d: %s", action.job, action.reason.text)
             desk.access.dismiss_job(action.job)
             desk.rank_reports.forget(action.job)
+            desk.silent.end(action.job)
         case act.WarnJob():
             log.warning("job %d: %s", action.job, action.reason.text)
         case act.CallRemap():
-            pass  # a remap point comes after every iteration: nothing could make it come sooner
+            pass  # a remap point comes after every iteration; a job that rests is rung
         case act.AnswerRemap():
             # The handler answers. The new ranks come up while the application goes on.
             job = desk.scheduler.job(action.job)

@@ -10,6 +10,7 @@ from dq_server.core.features.dynamic_requests import answer_of
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRemap, AnswerRequest
 from dq_server.core.model.errors import InvalidTransition
+from dq_server.core.resting import Rest, rest_of
 from dq_server.live import translate
 from dq_server.live.access import Principal
 from dq_server.live.context import Desk
@@ -55,13 +56,20 @@ def job_joining(desk: Desk, call: Call[m.JobJoining]) -> m.ReplyBody:
 @handles(m.RemapPoint)
 def remap(desk: Desk, call: Call[m.RemapPoint]) -> m.ReplyBody:
     """A remap point."""
-    who = call.principal
-    actions = desk.apply(translate.remap_point(call.body, who.job, who.instance))
+    who, body = call.principal, call.body
+    desk.silent.end(who.job)
+    actions = desk.apply(translate.remap_point(body, who.job, who.instance))
     for action in actions:
         if isinstance(action, AnswerRemap) and action.job == who.job:
-            standing = answer_of(desk.scheduler.job(who.job))
+            job = desk.scheduler.job(who.job)
+            standing = answer_of(job)
             about = translate.dynamic_answer(standing, desk.now()) if standing else None
-            return translate.remap_answer(action.answer, desk.places.of, about)
+            each = body.iterations / (body.silent + 1)
+            point_s = body.iteration_time_s * each
+            rest = rest_of(desk.scheduler, job, point_s) if body.rests else Rest()
+            if rest.points:
+                desk.silent.begin(who.job, call.identity)
+            return translate.remap_answer(action.answer, desk.places.of, about, rest)
     return m.RemapAnswer(what="continue", reason="this remap point is older than the last")
 
 

@@ -110,14 +110,15 @@ class Feed:
         for thing in self._look.known:
             self._changes.touch(thing)
 
-    def note(self, seq: int, now: float, event: ev.Event, actions: list[Action]) -> None:
-        """An event has happened; `seq` is its number in the journal."""
+    def note(self, seq: int, now: float, event: ev.Event, actions: list[Action]) -> bool:
+        """An event has happened; `seq` is its number in the journal. False: nothing has changed but
+        the times of a job, which continues for the same reason as before."""
         self.last_event = seq
         # By far the most frequent event first: a remap point whose answer changes nothing.
         if type(event) is ev.RemapPoint and len(actions) == 1:
             self._changes.touch(event.job)
             if self._continues_as_before(event.job, actions[0]):
-                return
+                return False
         else:
             for job in {getattr(one, "job", 0) for one in (event, *actions)} - {0}:
                 self._changes.touch(job)
@@ -129,6 +130,7 @@ class Feed:
             self._events.append(Happened(seq, now, event, actions))
             if len(self._events) > EVENTS_KEPT:
                 self._complete_after = self._events.popleft().seq
+        return True
 
     def _continues_as_before(self, job: int, only: Action) -> bool:
         """Whether the answer is to continue, for the same reason as the one before."""
