@@ -102,8 +102,10 @@ class Life(PoolCluster):
         scheduler = self.scheduler
         state, found = scheduler.state, list[Any]()
         for job in state.jobs.values():
-            views = [f.view(state, job) for f in FEATURES[Feature.view]]
-            why = [reason.text for reason in explain(scheduler, job, self.now)]
+            views = dict[str, Any]()
+            for feature in FEATURES[Feature.view]:
+                views |= feature.view(state, job)
+            why = sorted(reason.text for reason in explain(scheduler, job, self.now))
             found.append((job.id, str(job.state), job.holds(), why, views))
         return found
 
