@@ -24,6 +24,7 @@ from mpi4py import MPI
 from dq_client.check.facts import Variable
 from dq_client.check.roles import Role
 from resize_lib.before_arrival import agree_to_join
+from resize_lib.mistakes import COPIED
 from resize_lib.server_link import say
 from resize_lib.state import iterators, packing, survey, verdict
 from resize_lib.state.alone import AtEnd
@@ -128,6 +129,10 @@ class Carry:
         except Exception as e:  # any class may raise anything
             why = f"the program's variables cannot be compared: {said(e)}"
             return Told({}, {}, set(), why=why), None
+        for path, problem in found.unreadable.items():
+            if problem == COPIED and not self.sources.variable(found, path).rebuilt:
+                why = f"{self.sources.line_of(found, path)}: {shown(found, path)} {problem}"
+                return Told({}, {}, set(), why=why), None
         return told_of(self.first, found, live), found
 
     def _read_early(self, here: Survey, paths: Iterable[Path]) -> None:

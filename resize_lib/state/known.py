@@ -12,7 +12,10 @@ from resize_lib.declared.base import Declared
 from resize_lib.declared.kept import Kept
 from resize_lib.declared.packed import Value
 from resize_lib.grid import Grid
+from resize_lib.mistakes import COPIED
+from resize_lib.state.digests import CannotDigestError
 from resize_lib.state.iterators import CannotCopyError
+from resize_lib.world import is_copy
 
 if TYPE_CHECKING:
     from resize_lib.runtime import Runtime
@@ -97,6 +100,8 @@ class Known:
         name = self.name(value)
         if name is not None:
             return repr(name).encode()
+        if isinstance(value, MPI.Comm) and is_copy(value, self._session.comm):
+            raise CannotDigestError(COPIED)
         if isinstance(value, MPI.Comm | MPI.Request | MPI.Win | MPI.File | Grid):
             return type(value).__mro__[-2].__name__.encode()
         kind = type(value)
