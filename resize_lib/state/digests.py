@@ -17,7 +17,8 @@ import random
 import sys
 import types
 import warnings
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import PurePath
 from typing import Any, TypeAlias
@@ -25,6 +26,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+WEAK = (weakref.ref, weakref.WeakSet, weakref.WeakValueDictionary)
 ATOMS = frozenset((int, float, bool, type(None), str, bytes, complex))
 MARSHAL_VERSION = 2
 DIGEST_BYTES = 12
@@ -186,6 +188,11 @@ class _Reader:
             return head + self._joined(sorted(self.read(part, depth) for part in value))
         if isinstance(value, np.generic) and value.dtype.kind in "fcV":
             return f"n{kind.__name__}".encode() + array(np.asarray(value))
+        if isinstance(value, WEAK):  # which object it is; inside of a package's objects: any
+            parts: Any = [value()] if isinstance(value, weakref.ref) else value
+            parts = parts.items() if isinstance(parts, Mapping) else parts
+            found = [] if self._opaque else [self.read(part, depth) for part in list(parts)]
+            return b"W" + self._joined(sorted(found))
         if isinstance(value, PurePath):  # some Pythons keep how it was put together
             return f"P{kind.__qualname__}{value}".encode()
         if isinstance(value, types.CodeType):  # cannot change

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from resize_lib.state.packing import Name
 
 OWN = ("resize_lib", "mpi4py")
-# What only points to what is read elsewhere.
-WEAK = (weakref.ReferenceType, weakref.WeakSet, weakref.WeakValueDictionary)
 PART = "a part of the declared"
 
 
@@ -95,8 +92,6 @@ class Known:
         if isinstance(value, np.ndarray):
             part_of = self._part_of(value)
             return None if part_of is None else f"{PART} {part_of!r}".encode()
-        if isinstance(value, WEAK):
-            return b"weak"
         name = self.name(value)
         if name is not None:
             return repr(name).encode()
