@@ -18,7 +18,7 @@ import sys
 import types
 import warnings
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import PurePath
 from typing import Any, TypeAlias
@@ -26,7 +26,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-WEAK = (weakref.ref, weakref.WeakSet, weakref.WeakValueDictionary)
+WEAK = (weakref.ref, weakref.WeakValueDictionary)
 ATOMS = frozenset((int, float, bool, type(None), str, bytes, complex))
 MARSHAL_VERSION = 2
 DIGEST_BYTES = 12
@@ -188,11 +188,11 @@ class _Reader:
             return head + self._joined(sorted(self.read(part, depth) for part in value))
         if isinstance(value, np.generic) and value.dtype.kind in "fcV":
             return f"n{kind.__name__}".encode() + array(np.asarray(value))
+        if isinstance(value, weakref.WeakSet):  # in any order: which is first has no meaning
+            return b"W%d" % len(value)
         if isinstance(value, WEAK):  # which object it is; inside of a package's objects: any
-            parts: Any = [value()] if isinstance(value, weakref.ref) else value
-            parts = parts.items() if isinstance(parts, Mapping) else parts
-            found = [] if self._opaque else [self.read(part, depth) for part in list(parts)]
-            return b"W" + self._joined(sorted(found))
+            parts: Any = [("", value())] if isinstance(value, weakref.ref) else value.items()
+            return b"W" + (b"" if self._opaque else self._items(dict(parts), depth))
         if isinstance(value, PurePath):  # some Pythons keep how it was put together
             return f"P{kind.__qualname__}{value}".encode()
         if isinstance(value, types.CodeType):  # cannot change
