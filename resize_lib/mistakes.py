@@ -24,6 +24,10 @@ _STDLIB = str(Path(sysconfig.get_path("stdlib")).absolute()) + os.sep
 _INSTALLED = re.compile(r".*/(?:site|dist)-packages/[^/]+")
 _applications: set[str] = set()  # those packages that are the application
 WHY_CHARACTERS_MAX = 3900
+COPIED = (
+    "is a copy of the job's communicator, as MPI.Intracomm(MPI.COMM_WORLD) makes one, and does not"
+    " follow the job: use MPI.COMM_WORLD or rs.comm itself"
+)
 
 
 class Mistake(RuntimeError):
@@ -131,7 +135,7 @@ def _hint(error: BaseException, *, resized: bool) -> str:
     if _of_mpi(error) and "MPI_Comm_spawn" in str(error):
         return " - the scheduler resizes this job: `dq why` says why it may not spawn ranks itself"
     if not resized:
-        return ""
+        return f" - perhaps it {COPIED}" if _of_communicator(error) else ""
     if isinstance(error, ValueError) and "read-only" in str(error):
         return (
             " - is this a part (x.local) from before a resize? Its data have moved: fetch x.local"

@@ -18,7 +18,7 @@ from typing import Any
 
 from mpi4py import MPI
 
-from resize_lib.job_comm import JobComm, follow, take_handle
+from resize_lib.job_comm import Deriving, JobComm, follow, take_handle
 
 JOINS_VARIABLES = ("DQ_JOINS", "DQ_JOIN")  # of own ranks, of those that mpiexec's have spawned
 
@@ -80,6 +80,13 @@ def follow_job(comm: MPI.Intracomm) -> None:
     if _world is not None:
         follow(_world, comm)
         take_handle(_original, comm)
+
+
+def is_copy(comm: MPI.Comm, of_job: MPI.Comm) -> bool:
+    """Whether it is the job's communicator, of now or of the start, and does not follow the job."""
+    if comm is _original or isinstance(comm, Deriving) or comm == MPI.COMM_NULL:
+        return False
+    return comm in (of_job, bare())
 
 
 def bare() -> MPI.Intracomm:

@@ -59,6 +59,8 @@ class Calls(Flow):
             perhaps = self.program.only_method(name)  # of a class of the file, or of a list
             if perhaps is not None:
                 self.known(perhaps, base, given, node.lineno)
+        if name not in w.SHOWS and name not in w.BUILTINS:
+            self.sink(called.nodes)  # a variable that is called is used
         result = self._special(node, name, base, given, module)
         if result is None:
             result = self._plain(node, name, base, given, module, discarded)

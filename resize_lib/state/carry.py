@@ -24,6 +24,7 @@ from mpi4py import MPI
 from dq_client.check.facts import Variable
 from dq_client.check.roles import Role
 from resize_lib.before_arrival import agree_to_join
+from resize_lib.mistakes import COPIED
 from resize_lib.server_link import say
 from resize_lib.state import iterators, packing, survey, verdict
 from resize_lib.state.alone import AtEnd
@@ -35,7 +36,7 @@ from resize_lib.state.known import Known
 from resize_lib.state.losses import loss
 from resize_lib.state.places import CONTENTS, Path, Place
 from resize_lib.state.program import DELETED, MODULE, Scope, running, scopes
-from resize_lib.state.sending import Sent, broadcast
+from resize_lib.state.sending import Sent, broadcast, receive
 from resize_lib.state.sources import Sources, is_setting, shown, summary
 from resize_lib.state.survey import Survey, TooMuchError
 from resize_lib.state.verdict import Fate, Seen
@@ -128,6 +129,10 @@ class Carry:
         except Exception as e:  # any class may raise anything
             why = f"the program's variables cannot be compared: {said(e)}"
             return Told({}, {}, set(), why=why), None
+        for path, problem in found.unreadable.items():
+            if problem == COPIED and not self.sources.variable(found, path).rebuilt:
+                why = f"{self.sources.line_of(found, path)}: {shown(found, path)} {problem}"
+                return Told({}, {}, set(), why=why), None
         return told_of(self.first, found, live), found
 
     def _read_early(self, here: Survey, paths: Iterable[Path]) -> None:
@@ -172,13 +177,15 @@ class Carry:
         sent = self.send(told, found, differing) if comm.rank == 0 else NOT_SENT
         if old_size == 1:
             self.alone.carried.update(sent.paths)
-        sent = broadcast(comm, sent, joins=joins)
+        sent, memory = broadcast(comm, sent)
         why = told.why or sent.why or (mine.why if mine is not None else "")
         if joins and not why:
-            try:
-                why = self.why_not or self.decide(told, sent, live, here, alone=old_size == 1)
-            except Exception as e:  # any class may raise anything
-                why = f"the program's variables cannot be copied here: {said(e)}"
+            why = self.why_not
+            why = why or _tried(self.decide, told, sent, live, here, alone=old_size == 1)
+        gets = joins and not why
+        sent = receive(comm, sent, memory, self._memory(sent) if gets else None)
+        if gets:
+            why = _tried(self.prepare, sent)
         again = self._set_by_place(here) if comm.rank == old_size and not why else []
         again = idle_bcast(comm, again, old_size)
         why = why or ("" if found is None else self._put_back(again, found))
@@ -237,8 +244,9 @@ class Carry:
         self.carried = summary(packed.sizes, found)
         paths = list(packed.sizes)
         return Sent(
-            packed.payload, packed.large, paths, differing, failed, coincides, found.elsewhere
-        )
+            packed.payload, packed.large, paths, differing, failed, coincides, found.elsewhere,
+            packed.whole,
+        )  # fmt: skip
 
     def decide(
         self,
@@ -249,12 +257,10 @@ class Carry:
         *,
         alone: bool,
         rule: Rule = verdict.growth,
-        own: tuple[Sent, frozenset[Path]] = (NOT_SENT, frozenset()),
     ) -> str:
-        """Prepare what `apply` gives a rank that joins; returns why it cannot join, if so.
+        """Say which variables of a rank get the job's values; returns why that cannot be, if so.
 
-        here: what it has; None: it looks. rule: what becomes of a variable. own: what was sent
-        beside rank 0's; which of it it gets
+        here: what it has; None: it looks. rule: what becomes of a variable. `prepare` follows
         """
         self._prepared = Prepared()
         first = self.first
@@ -268,13 +274,11 @@ class Carry:
         if why:
             return why
         carried = {path for path, fate in fates.items() if fate is Fate.CARRY}
-        for path in carried & told.gone:
-            if path in here.digests and path[1][0] == "v":
-                self._prepared.unbound.append(here.places[path])
+        gone = [path for path in carried & told.gone if path in here.digests]
+        unbound = [here.places[path] for path in gone if path[1][0] == "v"]
         if alone:
             self.alone.carried.update(carried)
-        self._prepare(here, sent, carried - told.gone)
-        self._prepare(here, *own)
+        self._prepared = Prepared(here, frozenset(carried - told.gone), unbound=unbound)
         return ""
 
     def fates(
@@ -301,11 +305,19 @@ class Carry:
             found[path] = fate
         return found, ""
 
-    def _prepare(self, here: Survey, sent: Sent, gets: Collection[Path]) -> None:
-        """Get the values of these places ready."""
-        first = self.first
-        assert first is not None, "it has told which variables matter"
+    def _memory(self, sent: Sent) -> dict[int, packing.Large]:
+        """The arrays of this rank that get what rank 0 sends, by number: no copy in between."""
+        assert self.first is not None, "it has decided"
+        gets, anchors = self._prepared.gets, self.first.anchors
+        own = {n: packing.memory(path, anchors) for path, n in sent.whole.items() if path in gets}
+        return {n: found for n, found in own.items() if found is not None}
+
+    def prepare(self, sent: Sent, gets: Collection[Path] | None = None) -> None:
+        """Get the values of these places ready for `apply`; None: those of `decide`."""
+        first, here = self.first, self._prepared.here
+        assert first is not None and here is not None, "it has decided"
         known = Known(self.session)
+        gets = self._prepared.gets if gets is None else gets
         places = {path: place_of(here, path) for path in sent.paths if path in gets}
 
         def values() -> list[tuple[Place, Any]]:
@@ -421,6 +433,14 @@ def _import_modules(owners: set[Any]) -> int:
     for name in missing:
         importlib.import_module(name)
     return len(missing)
+
+
+def _tried(step: Callable[..., str | None], *given: Any, **named: Any) -> str:
+    """Why a step of a rank that joins is not possible; empty: it is done."""
+    try:
+        return step(*given, **named) or ""
+    except Exception as e:  # any class may raise anything
+        return f"the program's variables cannot be copied here: {said(e)}"
 
 
 def said(error: Exception) -> str:

@@ -235,9 +235,11 @@ class Copies:
         rule = partial(verdict.restart, same_size=size == old_size)
         told, alone = common.told, old_size == 1
         self._carry.alone.carried.update(common.given)
-        return self._carry.decide(
-            told, common.sent, common.live, alone=alone, rule=rule, own=(own.sent, gets)
-        )
+        why = self._carry.decide(told, common.sent, common.live, alone=alone, rule=rule)
+        if not why:
+            self._carry.prepare(common.sent)
+            self._carry.prepare(own.sent, gets)
+        return why
 
     def _go_back(self, common: Common, old_size: int) -> str:
         """In a rank that has computed on since the copy was made."""
@@ -249,7 +251,10 @@ class Copies:
         new = set(found.digests) - told.before.keys() - told.now.keys()
         told = replace(told, now={**told.now, **dict.fromkeys(new, b"")}, gone=told.gone | new)
         alone = old_size == 1
-        return carry.decide(told, common.sent, common.live, alone=alone, rule=verdict.back)
+        why = carry.decide(told, common.sent, common.live, alone=alone, rule=verdict.back)
+        if not why:
+            carry.prepare(common.sent)
+        return why
 
 
 def _own_of(part: Part) -> Own:

@@ -13,9 +13,11 @@ import enum
 import hashlib
 import itertools
 import marshal
+import random
 import sys
 import types
 import warnings
+import weakref
 from collections.abc import Callable
 from functools import partial
 from pathlib import PurePath
@@ -24,6 +26,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+WEAK = (weakref.ref, weakref.WeakValueDictionary)
 ATOMS = frozenset((int, float, bool, type(None), str, bytes, complex))
 MARSHAL_VERSION = 2
 DIGEST_BYTES = 12
@@ -35,6 +38,7 @@ HALF_WORD = np.uint64(32)
 SAMPLED_FROM_BYTES = 256 << 20  # larger than anything that may travel: a sample has to do
 SAMPLES = 1 << 12
 DEPTH_MAX = 200
+OF_RANDOM = random.random.__self__  # type: ignore[attr-defined]  # it is read as a setting
 
 
 class CannotDigestError(Exception):
@@ -153,7 +157,7 @@ class _Reader:
             return b"A" + array(value)
         if isinstance(value, types.ModuleType):
             return f"m{value.__name__}".encode()
-        if isinstance(value, type | types.BuiltinFunctionType):
+        if isinstance(value, type) or _is_function_in_c(value):
             return f"N{getattr(value, '__module__', '')}.{_name(value)}".encode()
         if isinstance(value, enum.Enum):
             return f"E{kind.__qualname__}.{value.name}".encode()
@@ -184,11 +188,16 @@ class _Reader:
             return head + self._joined(sorted(self.read(part, depth) for part in value))
         if isinstance(value, np.generic) and value.dtype.kind in "fcV":
             return f"n{kind.__name__}".encode() + array(np.asarray(value))
+        if isinstance(value, weakref.WeakSet):  # in any order: which is first has no meaning
+            return b"W%d" % len(value)
+        if isinstance(value, WEAK):  # which object it is; inside of a package's objects: any
+            parts: Any = [("", value())] if isinstance(value, weakref.ref) else value.items()
+            return b"W" + (b"" if self._opaque else self._items(dict(parts), depth))
         if isinstance(value, PurePath):  # some Pythons keep how it was put together
             return f"P{kind.__qualname__}{value}".encode()
         if isinstance(value, types.CodeType):  # cannot change
             return f"C{value.co_filename}{value.co_names}".encode() + value.co_code
-        if isinstance(value, types.MethodType):
+        if isinstance(value, types.MethodType | types.BuiltinMethodType):
             return b"M" + value.__name__.encode() + self.read(value.__self__, depth)
         if hasattr(value, "detach") and hasattr(value, "cpu"):  # a tensor of torch
             return b"T" + array(np.asarray(value.detach().cpu().numpy()))
@@ -267,6 +276,17 @@ def reduced(value: Any) -> str | tuple[Any, ...]:
     except Exception as e:  # any class may raise anything
         raise CannotDigestError(f"cannot copy a {type(value).__name__}: {e}") from e
     return found
+
+
+def _is_function_in_c(value: Any) -> bool:
+    """Whether it is one of a module or class, or draws from the generator of `random`.
+
+    Not a method of an object, as in `pop = [1, 2].pop`.
+    """
+    if not isinstance(value, types.BuiltinFunctionType):
+        return False
+    owner = value.__self__
+    return owner is None or isinstance(owner, types.ModuleType | type) or owner is OF_RANDOM
 
 
 def _name(value: Any) -> str:

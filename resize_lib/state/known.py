@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,15 +11,16 @@ from resize_lib.declared.base import Declared
 from resize_lib.declared.kept import Kept
 from resize_lib.declared.packed import Value
 from resize_lib.grid import Grid
+from resize_lib.mistakes import COPIED
+from resize_lib.state.digests import CannotDigestError
 from resize_lib.state.iterators import CannotCopyError
+from resize_lib.world import is_copy
 
 if TYPE_CHECKING:
     from resize_lib.runtime import Runtime
     from resize_lib.state.packing import Name
 
 OWN = ("resize_lib", "mpi4py")
-# What only points to what is read elsewhere.
-WEAK = (weakref.ReferenceType, weakref.WeakSet, weakref.WeakValueDictionary)
 PART = "a part of the declared"
 
 
@@ -92,11 +92,11 @@ class Known:
         if isinstance(value, np.ndarray):
             part_of = self._part_of(value)
             return None if part_of is None else f"{PART} {part_of!r}".encode()
-        if isinstance(value, WEAK):
-            return b"weak"
         name = self.name(value)
         if name is not None:
             return repr(name).encode()
+        if isinstance(value, MPI.Comm) and is_copy(value, self._session.comm):
+            raise CannotDigestError(COPIED)
         if isinstance(value, MPI.Comm | MPI.Request | MPI.Win | MPI.File | Grid):
             return type(value).__mro__[-2].__name__.encode()
         kind = type(value)

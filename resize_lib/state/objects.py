@@ -8,6 +8,7 @@ with them everything that refers to them.
 from __future__ import annotations
 
 import array
+import ctypes
 import io
 import random
 import types
@@ -61,10 +62,14 @@ def _array_fits(mine: Any, contents: Any) -> bool:
 
 def _fill_plain_array(mine: Any, contents: bytes) -> None:
     if len(mine) * mine.itemsize == len(contents):  # something may hold its memory
-        memoryview(mine).cast("B")[:] = contents
+        _fill_memory(mine, contents)
         return
     del mine[:]
     mine.frombytes(contents)
+
+
+def _fill_memory(mine: Any, contents: bytes) -> None:
+    memoryview(mine).cast("B")[:] = contents
 
 
 def _fill_buffer(mine: Any, contents: tuple[Any, int]) -> None:
@@ -107,12 +112,19 @@ DICT = Kind("dict", lambda value: list(value.items()), _fill_dict)
 SET = Kind("set", lambda value: list(value), _fill_set)
 BYTES = Kind("bytearray", bytes, lambda mine, contents: mine.__setitem__(slice(None), contents))
 ARRAY = Kind("array", lambda value: value.view(np.ndarray), _fill_array, _array_fits)
+CELLS = Kind("memory of C", lambda value: value.__reduce__() and bytes(value), _fill_memory)
 PLAIN_ARRAY = Kind("plain array", lambda value: value.tobytes(), _fill_plain_array)
 NUMPY_GENERATOR = Kind(
     "generator of numpy",
     _state_of_bits,
     _fill_generator,
     lambda mine, contents: type(mine.bit_generator).__name__ == contents[0]["bit_generator"],
+)
+NUMPY_BITS = Kind(
+    "generator of numpy",
+    lambda value: value.state,
+    lambda mine, state: setattr(mine, "state", state),
+    lambda mine, state: type(mine).__name__ == state["bit_generator"],
 )
 NUMPY_STATE = Kind(
     "generator of numpy", lambda value: value.get_state(), lambda mine, state: mine.set_state(state)
@@ -153,13 +165,15 @@ _EXACT: dict[type, Kind] = {
     deque: DEQUE,
     np.ndarray: ARRAY,
     array.array: PLAIN_ARRAY,
+    ctypes.c_int.__mro__[-2]: CELLS,  # what all types of ctypes are made of
+    np.random.BitGenerator: NUMPY_BITS,
     np.random.Generator: NUMPY_GENERATOR,
     np.random.RandomState: NUMPY_STATE,
     random.Random: RANDOM,
     iterators.CSV_READER: READER,
     types.GeneratorType: RUNNING,
 }
-STREAMS = (NUMPY_GENERATOR, NUMPY_STATE, RANDOM)  # random numbers
+STREAMS = (NUMPY_BITS, NUMPY_GENERATOR, NUMPY_STATE, RANDOM)  # random numbers
 
 
 def kind_of(value: Any) -> Kind | None:

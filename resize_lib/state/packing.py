@@ -38,12 +38,14 @@ class Packed:
 
     large: the contents of large arrays, which `payload` refers to, in order; not copied
     sizes: of each, in bytes. failed: places whose value cannot be copied, with the reason
+    whole: numbers in `large` of the contents of arrays
     """
 
     payload: bytes
     large: list[Large]
     sizes: dict[Path, int]
     failed: dict[Path, str]
+    whole: dict[Path, int]
 
 
 class _Pickler(pickle.Pickler):
@@ -140,6 +142,7 @@ def pack(
     while True:
         buffer = io.BytesIO()
         sizes: dict[Path, int] = {}
+        contents: dict[Path, int] = {}
         pickler = _Pickler(buffer, anchors, name_of)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # itertools, from Python 3.12 on
@@ -155,7 +158,10 @@ def pack(
                     sizes[path] = value.nbytes if whole else 0
                     if begin + sizes[path] <= limit:
                         pickler.contents = value if place.step == CONTENTS else None
+                        count = len(pickler.large)
                         pickler.dump(value)
+                        if whole and place.step == CONTENTS and len(pickler.large) > count:
+                            contents[path] = count
                         sizes[path] = pickler.count() - begin
                 except Exception as e:  # any class may raise anything
                     failed[path] = " ".join(str(e).split()) or type(e).__name__
@@ -163,7 +169,7 @@ def pack(
                 if begin + sizes[path] > limit:
                     raise _too_much(sizes, anchors, limit)
             else:
-                return Packed(buffer.getvalue(), pickler.large, sizes, failed)
+                return Packed(buffer.getvalue(), pickler.large, sizes, failed, contents)
 
 
 def _too_much(sizes: dict[Path, int], anchors: Anchors, limit: int) -> TooMuchError:
@@ -199,6 +205,21 @@ def unpack(
 
 def _is_only_read(path: Path, anchors: Anchors) -> bool:
     """Whether a value is the contents of an array that is there: it is copied, and dropped."""
-    anchor = anchors.by_key.get(path[0]) if path[1] == CONTENTS else None
-    array = anchor.get() if anchor is not None and anchor.kind is ARRAY else None
+    array = _array(path, anchors)
     return array is not None and not array.dtype.hasobject
+
+
+def _array(path: Path, anchors: Anchors) -> npt.NDArray[Any] | None:
+    anchor = anchors.by_key.get(path[0]) if path[1] == CONTENTS else None
+    return anchor.get() if anchor is not None and anchor.kind is ARRAY else None
+
+
+def memory(path: Path, anchors: Anchors) -> Large | None:
+    """That of an array which gets its contents from elsewhere; None: they cannot go there at once.
+
+    In the order of the memory: what is unpacked over it says which order that is.
+    """
+    array = _array(path, anchors)
+    if array is None or array.dtype.hasobject or not (array.flags.forc and array.flags.writeable):
+        return None
+    return np.asarray(array).ravel("K").view(np.uint8)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
@@ -25,6 +25,7 @@ class Sent:
 
     differing: places that are not the same on all old ranks; failed: that cannot be copied
     coincides: whose value may be the same by chance. elsewhere: whose state is outside of Python
+    whole: numbers in `large` of the contents of arrays
     """
 
     payload: bytes | bytearray = b""
@@ -34,6 +35,7 @@ class Sent:
     failed: dict[Path, str] = field(default_factory=dict)
     coincides: frozenset[Path] = frozenset()
     elsewhere: dict[Path, str] = field(default_factory=dict)
+    whole: dict[Path, int] = field(default_factory=dict)
     why: str = ""
 
 
@@ -48,15 +50,27 @@ class Memory:
     token: bytes
 
 
-def broadcast(comm: MPI.Intracomm, sent: Sent, *, joins: bool) -> Sent:
-    """Return what rank 0 sends; ranks that join copy large arrays once. Collective."""
-    mine = (sent.payload, _memory(sent.large)) if comm.rank == 0 else None
-    payload, memory = idle_bcast(comm, mine)
-    head: Sent = idle_bcast(comm, replace(sent, payload=b"", large=[]))
-    large = sent.large if comm.rank == 0 else _buffers(memory.lengths)
-    if large and not _all_have(comm, not joins or _have_read(memory, large)):
+def broadcast(comm: MPI.Intracomm, sent: Sent) -> tuple[Sent, Memory]:
+    """Return what rank 0 sends, and where the contents of its large arrays are. Collective."""
+    mine = (replace(sent, large=[]), _memory(sent.large)) if comm.rank == 0 else None
+    head, memory = idle_bcast(comm, mine)
+    return (sent if comm.rank == 0 else head), memory
+
+
+def receive(
+    comm: MPI.Intracomm, sent: Sent, memory: Memory, into: Mapping[int, packing.Large] | None
+) -> Sent:
+    """Return `sent` with the contents of its large arrays, which ranks that join copy once.
+
+    Collective. into: memory that gets some of them, by their numbers; None: this rank needs none
+    """
+    large = sent.large or _buffers(memory.lengths)
+    for number, own in (into or {}).items():
+        if own.nbytes == memory.lengths[number]:
+            large[number] = own
+    if large and not _all_have(comm, into is None or _have_read(memory, large)):
         wait_all([comm.Ibcast([each, MPI.BYTE]) for each in large], STREAM)
-    return replace(head, payload=payload, large=large)
+    return replace(sent, large=large)
 
 
 def _buffers(lengths: Sequence[int]) -> list[packing.Large]:

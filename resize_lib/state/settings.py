@@ -22,7 +22,7 @@ class Setting:
     """How one is read and written."""
 
     read: Callable[[], Any]
-    write: Callable[[Any], None]
+    write: Callable[[Any], object]
 
 
 KIND = Kind("setting", lambda value: value.read(), lambda value, state: value.write(state))
@@ -33,6 +33,7 @@ def of_process() -> dict[str, Setting]:
     found = {
         "random": Setting(random.getstate, random.setstate),
         "numpy.random": Setting(np.random.get_state, np.random.set_state),
+        "errors of numpy": Setting(np.geterr, lambda state: np.seterr(**state)),
         "the working folder": Setting(os.getcwd, os.chdir),
     }
     decimal: Any = sys.modules.get("decimal")

@@ -26,7 +26,7 @@ class Sources:
     _facts: dict[str, Facts] = field(default_factory=dict)
     _variables: dict[tuple[Origin, Lines], Variable] = field(default_factory=dict)
     _lines: Lines = ()  # that run in the survey `_of`
-    _by_path: dict[Path, Variable] = field(default_factory=dict)  # in the survey `_of`
+    _by_path: dict[Path, Variable] = field(default_factory=dict)  # where these run
     _of: Callable[[], Survey | None] = lambda: None
 
     def facts_of(self, scope: Scope) -> Facts:
@@ -71,8 +71,10 @@ class Sources:
     def variable(self, survey: Survey, path: Path) -> Variable:
         """About a variable, attribute or item."""
         if self._of() is not survey:
-            self._of, self._by_path = weakref.ref(survey), {}
-            self._lines = tuple((s.function, s.line) for s in survey.scopes.values())
+            lines = tuple((s.function, s.line) for s in survey.scopes.values())
+            if lines != self._lines:  # else all that has been found out is still so
+                self._lines, self._by_path = lines, {}
+            self._of = weakref.ref(survey)
         found = self._by_path.get(path)
         if found is None:
             scope = self._scope(survey, path)

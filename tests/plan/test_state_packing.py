@@ -303,6 +303,18 @@ ROWS = [
     row(lambda: m(a=np.ma.array([1, 2], mask=[True, False])), "a[0] = 5"),
     row(lambda: m(a=np.zeros(3).view(Vector)), "a += 1"),
     row(lambda: (lambda a: m(a=a, b=a[::2]))(np.zeros(5)), "b += 1", "a view from before"),
+    row(lambda: m(a=np.zeros((200, 300))), "a[:] = np.random.rand(200, 300)", "large"),
+    row(lambda: m(a=np.zeros((200, 300), order="F")), "a[:] = np.random.rand(200, 300)", "columns"),
+    row(lambda: m(a=np.zeros((300, 200)).T), "a[:] = np.random.rand(200, 300)", "transposed"),
+    row(lambda: m(a=np.zeros((400, 300))[::2]), "a[:] = np.random.rand(200, 300)", "every other"),
+    row(lambda: (lambda a: m(a=a, b=a[9:]))(np.zeros(30000)), "b += np.arange(29991)", "overlap"),
+    row(lambda: m(a=np.zeros(9000, "i4,f8")), "a['f1'] = np.arange(9000)", "large, of fields"),
+    row(lambda: m(a=np.zeros(20000, "M8[s]")), "a += np.timedelta64(5, 's')", "large, of dates"),
+    row(lambda: m(a=np.zeros(20000).view(Vector)), "a += 1", "large, of a class of the program"),
+    # methods that are all that is left of an object
+    row(lambda: m(f=[1, 2, 3].pop), "f()", "pop of a list"),
+    row(lambda: m(f=collections.deque([1, 2, 3]).rotate), "f()", "rotate of a deque"),
+    row(lambda: m(f=random.Random(3).random), "f()", "random of a generator"),
     # objects
     row(lambda: m(o=Solver(t=0)), "o.step()"),
     row(lambda: m(o=Solver(t=0)), "o.new = [o.t]; del o.t"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from types import FunctionType, MethodType, ModuleType
+from types import BuiltinMethodType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,13 @@ def travelled(
     now = Survey(first.anchors, nothing).take([old])  # type: ignore[list-item]
     packed = packing.pack(changed(first, now), now.anchors, nothing)
     assert not packed.failed, packed.failed
-    paths, large = list(packed.sizes), [bytearray(each) for each in packed.large]
+    paths: list[Path] = list(packed.sizes)
+    large: list[Any] = [bytearray(each) for each in packed.large]
+    for path, number in packed.whole.items():  # read straight into the new rank's arrays
+        own = packing.memory(path, fresh.anchors)
+        if own is not None and own.nbytes == len(large[number]):
+            own[:] = packed.large[number]
+            large[number] = own
     for _ in range(2):  # iterators take their place in a list when it is filled
         values = packing.unpack(packed.payload, large, paths, fresh.anchors, lambda name: name)
         for path in sorted(paths, key=lambda path: path[1] == ("keys",)):
@@ -99,6 +105,8 @@ def _alike(old: Any, new: Any, pairs: dict[int, Any], where: str) -> None:
     if parts is None:
         if isinstance(old, MethodType):
             _alike((old.__func__, old.__self__), (new.__func__, new.__self__), pairs, where)
+        elif isinstance(old, BuiltinMethodType):
+            _alike(old.__self__, new.__self__, pairs, where)
         elif isinstance(old, partial):
             _alike(old.__reduce__()[1:], new.__reduce__()[1:], pairs, where)
         else:
