@@ -139,8 +139,8 @@ def _reservation(table: dict[str, Any]) -> AdvanceReservation:
             raise ValueError(f"unknown key {key!r}; {known_words(key, kinds)}")
         if type(value) is not wanted and not (wanted is float and type(value) is int):
             raise ValueError(f"{key} = {value!r}: not of the right kind")
-        if wanted is float and not 0 <= value < float("inf"):
-            raise ValueError(f"{key} = {value!r}: seconds from 0 on")
+        if isinstance(value, int | float) and not 0 <= value < float("inf"):
+            raise ValueError(f"{key} = {value!r}: a finite number from 0 on")
     missing = kinds.keys() - {"user"} - table.keys()
     if missing:
         raise ValueError(f"{min(missing)} is missing")

@@ -339,7 +339,7 @@ def test_distributions_classes_and_users() -> None:
         ),
         (
             STUDY + "[[reservation]]\nname='x'\nprocessors=3\nstart_s=-1\nduration_s=2",
-            "[[reservation]]: start_s = -1: seconds from 0 on",
+            "[[reservation]]: start_s = -1: a finite number from 0 on",
         ),
         (STUDY + "jobs = 1", "jobs = 1: true or false"),
         (STUDY + "too_large = 'x'", "too_large = 'x': one of 'refuse', 'leave out'"),
