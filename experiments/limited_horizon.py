@@ -4,7 +4,7 @@
 
 The applications are those of the papers' tables (experiments.klein_perez). A step becomes known
 one horizon before it begins; for unknown steps the application's largest step is reserved
-(dq_server/sim/evolution/horizon.py). Averages over the tests, relative to `rigid`, which knows
+(dq_server/sim/evolution.py). Averages over the tests, relative to `rigid`, which knows
 only the largest step, and beside planning with full knowledge. (The paper's planner places each
 application once; with a horizon waiting applications are placed again whenever a step becomes
 known, so a horizon of hours can give slightly better results than full knowledge.)
@@ -18,14 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dq_server.sim.evolution import (
-    FIT_RULES,
-    EvolutionProfile,
-    FitRule,
-    check_plan,
-    plan_ahead,
-    plan_offline,
-)
+from dq_server.core.evolution import FIT_RULES, FitRule
+from dq_server.core.model.profile import EvolutionProfile
+from dq_server.sim.evolution import check_plan, plan_ahead, plan_offline
 from harness.generators.klein_perez import N_NODES, draw_tests
 from harness.output import Parser, check_options, table, whole_number, write_csv
 from harness.plan_metrics import PlanMetrics, measure

@@ -24,7 +24,7 @@ from dq_client.base.connection import Connection
 from dq_client.base.home import Home
 from dq_client.deploy import local
 from dq_client.node import supervision
-from harness.bench import POLL_GROWTH, POLL_S
+from harness.bench import POLL_GROWTH, POLL_S, until
 from harness.commands import ROOT, ClusterError, CommandLine, can_run_here, run_here
 
 HOSTFILES = ROOT / "hostfiles"
@@ -94,6 +94,19 @@ class Live(CommandLine):
     def wait_end(self, job_id: int, timeout_s: float = 90) -> Job:
         """Poll a job until it ended, however it did."""
         return self.wait(job_id, lambda j: j["state"] in ENDED, timeout_s)
+
+    def kill_jobs(self) -> None:
+        """Kill all jobs, and wait until their processors are idle."""
+        jobs = json.loads(self.dq("jobs", "--json"))["jobs"]
+        if left := [job["id"] for job in jobs if job["state"] not in ENDED]:
+            self.dq("kill", *left)
+        for job in left:
+            self.wait_end(job)
+        until(self._is_idle, "processors do not come back")
+
+    def _is_idle(self) -> bool:
+        nodes = json.loads(self.dq("nodes", "--json"))["nodes"]
+        return not any(owner for node in nodes for owner in node["owners"])
 
     def kill_server(self) -> None:
         """Kill the server, and the supervisor that would start it again."""

@@ -43,7 +43,7 @@ resize = "drawn"
 [scheduler.drawn]
 seed = {seed}
 every = 3
-most = 10
+most = 6
 """
 SIZES = [1, 2, 3]
 JOBS_AT_ONCE = 4
@@ -161,7 +161,7 @@ def resized_runs(
     env: dict[str, str] | None = None,
     growth: str = "join",
 ) -> Iterator[Run]:
-    """Run programs under 10 resizes each, several at once on one cluster; in the order they end.
+    """Run programs under 6 resizes each, several at once on one cluster; in the order they end.
 
     ranks: at the start. env: variables for the jobs. The resizes depend on the seed and on the
     program's place among those chosen, on nothing else. growth: "join", or "restart" (docs/mpi.md)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dq_server.core.model.profile import EvolutionProfile
-from dq_server.sim.evolution.offline import Plan
+from dq_server.sim.evolution import Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ LATER = (
     "resize_lib.processes.own",
     "resize_lib.processes.restart",
     "resize_lib.processes.spawn",
-    "resize_lib.protection.in_place",
+    "resize_lib.protection.chosen",
     "resize_lib.protection.protector",
     "resize_lib.recovery_in_place",
 )

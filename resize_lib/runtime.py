@@ -45,7 +45,7 @@ from resize_lib.watch import Watch
 if TYPE_CHECKING:
     from resize_lib.declaring import Dense
     from resize_lib.jobsession import Session
-    from resize_lib.protection.generations import Copy
+    from resize_lib.protection.chosen import Chosen
 
 
 class Runtime:
@@ -112,17 +112,17 @@ class Runtime:
         self.points.interval_s = options.report_interval_s
         check_size(self)
 
-    def _restart(self, comm: MPI.Intracomm) -> Copy | None:
+    def _restart(self, comm: MPI.Intracomm) -> Chosen | None:
         """The copy of its data from which an interrupted job goes on; collective."""
         if self.protector is None:
             return None
         try:
-            copy = self.protector.begin(comm)
+            found = self.protector.begin(comm)
         except ProtectionError as e:
             self.give_up(str(e))
-        if copy is not None:
-            self.job.loops, self.job.lengths = copy.loops, copy.lengths
-        return copy
+        if found is not None:
+            self.job.loops, self.job.lengths = found.copy.loops, found.copy.lengths
+        return found
 
     def give_up(self, why: str) -> NoReturn:
         """Abort the job with a reason for its owner; called on all ranks."""

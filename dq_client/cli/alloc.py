@@ -22,7 +22,7 @@ from dq_client.base.errors import NoServer, NotFound, NotNow, Refused, UsageErro
 from dq_client.base.home import Home
 from dq_client.base.states import ENDED
 from dq_client.cli.requests import server
-from dq_client.cli.run import Interrupted, exit_code_of, signals
+from dq_client.cli.run import ENDING, Interrupted, exit_code_of, signals
 from dq_client.cli.submit import submission, submit
 from dq_client.node import fleet
 from dq_client.node.mpiexec.command import find_mpiexec
@@ -126,11 +126,18 @@ def _run(connection: Connection, job_id: int, words: tuple[str, ...], env: dict[
     """The shell, until it ends; it is ended if the job is."""
     # Ctrl-C is for what runs in the shell. A handler, unlike SIG_IGN, is not inherited.
     signal.signal(signal.SIGINT, lambda *_: None)
+    # A signal that broke off the start would leave a shell that nobody ends: it counts afterwards.
+    came = list[int]()
+    handlers = {n: signal.signal(n, lambda number, _: came.append(number)) for n in ENDING}
     try:
         shell = subprocess.Popen(words, env=env)
     except OSError as e:
         raise UsageError(f"dq alloc: {words[0]}: {e.strerror or e}") from e
     try:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for late in came:
+            signal.raise_signal(late)
         while shell.poll() is None:
             try:
                 shell.wait(LOOK_S)

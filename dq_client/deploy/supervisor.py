@@ -25,6 +25,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from dq_client.base.errors import DQError, NoServer
 from dq_client.base.home import Home
@@ -51,6 +52,18 @@ class WatchedAgent:
     due_s: float = 0.0
 
 
+class Partner(Protocol):
+    """Another process that is watched."""
+
+    pidfd: int  # readable once it has ended; -1: none is watched
+
+    def look(self) -> float | None:
+        """Start it if it was killed; seconds until the next look, None: it is watched."""
+
+    def ended(self) -> None:
+        """It has ended."""
+
+
 @dataclass(slots=True)
 class Supervisor:
     """The agents of one home. `start` starts one by its name and returns its pid."""
@@ -62,7 +75,7 @@ class Supervisor:
     stopped: bool = False
     begins: bool = True  # agents are started that were not there before, too
     has_server: Callable[[], bool] | None = None  # whether agents can be of use; None: see the home
-    server: ServerWatch | None = None  # None: it is not looked after
+    partner: Partner | None = None  # what this process starts again, and is started again by
 
     def run(self) -> None:
         """Watch until told to stop, or until no agent is to be there any more."""
@@ -75,18 +88,18 @@ class Supervisor:
                 if not self._has_file(name):
                     del self.agents[name]
         while self.agents and not self.stopped:
-            waits = [self._start_due(), None if self.server is None else self.server.look()]
+            waits = [self._start_due(), None if self.partner is None else self.partner.look()]
             wait_s = min((each for each in waits if each is not None), default=None)
-            server = -1 if self.server is None else self.server.pidfd
+            partner = -1 if self.partner is None else self.partner.pidfd
             by_fd = {a.pidfd: name for name, a in self.agents.items() if a.pidfd >= 0}
             poll = select.poll()
-            for fd in (self.wake.fileno(), *by_fd, *([server] if server >= 0 else [])):
+            for fd in (self.wake.fileno(), *by_fd, *([partner] if partner >= 0 else [])):
                 poll.register(fd, select.POLLIN)
             for fd, _ in poll.poll(None if wait_s is None else 1000 * wait_s):
                 if fd in by_fd:
                     self._ended(by_fd[fd])
-                elif self.server is not None and fd == server:
-                    self.server.ended()
+                elif self.partner is not None and fd == partner:
+                    self.partner.ended()
                 else:
                     self.wake.recv(4096)
 
@@ -200,7 +213,7 @@ def main() -> int:
     begins = "--again" not in sys.argv[1:]
     server = ServerWatch(home, local.start_server_again, say)
     supervisor = Supervisor(
-        home, starter_of(home, fleet), agents, wake, begins=begins, server=server
+        home, starter_of(home, fleet), agents, wake, begins=begins, partner=server
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: setattr(supervisor, "stopped", True))

@@ -15,7 +15,6 @@ from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.fitting import smallest_start
 from dq_server.core.model.jobs import Job
 from dq_server.core.model.points import resizable
-from dq_server.core.model.reasons import Reason
 from dq_server.core.model.state import State
 from dq_server.core.planning import free
 
@@ -65,11 +64,6 @@ class Offer:
     def missing(self) -> int:
         """Processors that are missing for who waits; 0: none, or nobody waits."""
         return self.waiting.missing if self.waiting is not None else 0
-
-    @property
-    def why_not_more(self) -> Reason | None:
-        """Why the job may not grow further than `limit` says; None: there is no limit."""
-        return self.limit.reason if self.limit is not None else None
 
     @cached_property
     def resizable(self) -> tuple[Job, ...]:

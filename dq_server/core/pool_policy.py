@@ -270,13 +270,12 @@ def _growth(view: View) -> Ask | None:
 
 def _growable(state: State, config: SchedulerConfig) -> Iterator[Job]:
     """Running jobs that would grow if they could, and for which nobody has asked at this size."""
-    withheld = state.processors.withheld
     for job in state.active.values():
         if job.spec.kind is not JobKind.MALLEABLE or job.state is not JobState.RUNNING:
             continue
         if job.resize is not None or job.fixed_size or job.settle:
             continue
-        if AskedFor.of(job).grown_from == job.size or not withheld.isdisjoint(job.allocation):
+        if AskedFor.of(job).grown_from == job.size or state.processors.drain(job.allocation):
             continue
         if job.spec.scalability is not None or job.performance.measured(config.samples):
             yield job

@@ -41,7 +41,6 @@ from dq_server.core.model.placing import claim
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.state import State
 from dq_server.core.policies.base import GrantPolicy, Policies, ResizePolicy, StartPolicy
-from dq_server.core.queue_again import queue_again
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.turn import Turn
 
@@ -285,9 +284,9 @@ def settle(scheduler: Scheduler, facts: Facts, now: float) -> list[str]:
             continue
         said.append(f"job {job_id} is queued again, its start {start.instance} is ended")
         why = because("rules_changed", instance=max(job.instance, start.instance))
-        queue_again(turn, job, why, start, frozenset(facts.grown[job_id]))
+        turn.queue_again(job, why, start, frozenset(facts.grown[job_id]))
     for job in [j for j in state.active.values() if j.id not in facts.starts]:
         if job.state is not JobState.KILLING:
             said.append(f"job {job.id} is queued again: it had not started")
-            queue_again(turn, job, because("rules_changed", instance=job.instance))
+            turn.queue_again(job, because("rules_changed", instance=job.instance))
     return said

@@ -13,14 +13,13 @@ jobs that it wants to come to a remap point.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import get_args
 
 from dq_server.core import settings
 from dq_server.core.feature import Feature, Handler
 from dq_server.core.features import FEATURES
 from dq_server.core.model.actions import Action
 from dq_server.core.model.config import SchedulerConfig
-from dq_server.core.model.events import Configured, Event
+from dq_server.core.model.events import EVENTS, Configured, Event
 from dq_server.core.model.jobs import Job
 from dq_server.core.model.state import State
 from dq_server.core.policies.base import Policies
@@ -34,7 +33,7 @@ def _handlers() -> dict[type, Handler]:
         if kind in table:
             raise TypeError(f"{kind.__name__} is handled twice")
         table[kind] = handler
-    missing = set(get_args(Event)) - table.keys() - {Configured}
+    missing = set(EVENTS.values()) - table.keys() - {Configured}
     if missing:
         raise TypeError(f"nobody handles {', '.join(sorted(kind.__name__ for kind in missing))}")
     return table

@@ -3,20 +3,31 @@
 prepare   the processors of an expansion are reserved, those of a shrink are named
 commit    the job has its new size: processors are booked, or released
 abort     the job keeps its old size: reserved processors return, nothing leaked
+
+Ranks that have met many others leave first: MPICH 5 keeps 93 KiB of every rank that a rank was ever
+connected to (docs/ranks.md) and gives it back when the rank ends. A shrink gives back the
+processors that came last, so the first ranks of a job that is resized for weeks would grow all the
+time. Where more than `most` ranks have joined since a rank did, it leaves in place of one of the
+last ones: any rank may, the first too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from dq_server.core.feature import Feature
-from dq_server.core.model.jobs import Job, PendingResize, Remap, Stay
+from dq_server.core.model.actions import JobRestarts, StartJob
+from dq_server.core.model.errors import ConfigError
+from dq_server.core.model.jobs import Job, JobState, PendingResize, Remap, Stay
+from dq_server.core.model.launching import Launching
+from dq_server.core.model.options import Options
 from dq_server.core.model.placing import take
 from dq_server.core.model.reasons import Figure, Reason, because, declare
+from dq_server.core.model.restarts import Succession, end_guard
 from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.state import State
 from dq_server.core.model.worlds import Worlds
-from dq_server.core.rank_rotation import rotated
 from dq_server.core.turn import INF, Turn
 
 # After a resize that failed a job expands again only this many remap points later, twice as many
@@ -30,7 +41,26 @@ declare(
     resize_aborted="{size} to {next_size} did not happen: {why}",
     regrid_committed="{grid} to {next_grid} done, {redistribution_s:.3g} s of redistribution",
     regrid_aborted="{grid} to {next_grid} did not happen: {why}",
+    long_met="the ranks on processors {leaving} leave, not the last ones: {met} others have joined"
+    " since that on {oldest} started, more than {most}, and MPI keeps memory of each",
+    succession="from {size} to {next_size}: its ranks have ended, others start from the copy",
+    succession_undone="on {size} processors again, with its data, in try {tries}",
+    succession_done="from {size} to {next_size}: the new ranks have the data, {cost_s:.3g} s after"
+    " the resize was granted",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class MeetingOptions(Options):
+    """most  ranks that joined a job while one of its ranks ran; at 93 KiB each some 93 MB"""
+
+    table = "meetings"
+
+    most: int = 1000
+
+    def validate(self) -> None:
+        if self.most < 1:
+            raise ConfigError(f"[scheduler.meetings] most = {self.most}: at least 1 rank")
 
 
 def prepare(
@@ -57,7 +87,30 @@ def _leaving(turn: Turn, job: Job, count: int) -> tuple[int, ...]:
     """The processors that a shrink gives back; the order of the others is kept."""
     if count == 0:  # another grid
         return ()
-    return rotated(turn, job, count) or tuple(job.allocation[job.size - count :])
+    return _rotated(turn, job, count) or tuple(job.allocation[job.size - count :])
+
+
+def _rotated(turn: Turn, job: Job, count: int) -> tuple[int, ...] | None:
+    """Which processors a shrink by `count` gives back, in the job's order; None: the last."""
+    if job.launching is not Launching.JOIN:  # rank 0 stays elsewhere, or all of them go
+        return None
+    most, worlds = turn.options(MeetingOptions).most, Worlds.of(job)
+    by_met = sorted(job.allocation, key=worlds.met, reverse=True)
+    old = {p for p in by_met[:count] if worlds.met(p) > most}
+    others = [p for p in job.allocation if p not in old]
+    chosen = old.union(others[len(others) - (count - len(old)) :])
+    leaving = tuple(p for p in job.allocation if p in chosen)
+    if leaving == tuple(job.allocation[-count:]):
+        return None
+    said = because(
+        "long_met",
+        leaving=", ".join(map(str, leaving)),
+        oldest=by_met[0],
+        met=worlds.met(by_met[0]),
+        most=most,
+    )
+    job.note(turn.now, "ranks", said)
+    return leaving
 
 
 def withdrawn(state: State, job: Job) -> Reason | None:
@@ -162,6 +215,52 @@ def abort(turn: Turn, job: Job, pending: PendingResize, why: str) -> None:
     code, figures = _from_to("aborted", job.configuration, pending.target)
     job.note(turn.now, "aborted", because(code, why=why, **figures))
     turn.schedule()
+
+
+# --- resizes by restart (features/protection.py) ------------------------------------------------
+
+
+def succeed(job: Job, pending: PendingResize, turn: Turn) -> None:
+    """A resize by restart: commit it and start the job on its new processors."""
+    if job.state is JobState.STARTING:  # the end was faster than the start signal
+        job.move(JobState.RUNNING)
+    before, over, found = job.configuration, job.instance, Succession.of(job)
+    assert before is not None, "it has run"
+    commit(turn, job, pending, turn.now - pending.granted_s)  # so far
+    found.ready, found.inherits, found.tries = 0, pending.resize_id, 0
+    found.former, found.granted_s = before, pending.granted_s
+    for feature in turn.features[Feature.stopped]:
+        feature.stopped(turn, job, goes_on=True)
+    Worlds.of(job).clear()
+    job.move(JobState.STARTING)
+    job.instance = max(job.instance + 1, turn.state.next_instance)
+    job.first_processor = job.allocation[0]
+    job.next_start()
+    reason = because("succession", size=before.size, next_size=pending.target.size)
+    job.note(turn.now, "start", reason)
+    turn.actions.append(JobRestarts(job.id, over, reason))
+    turn.actions.append(
+        StartJob(job.id, job.instance, tuple(job.allocation), pending.target, reason)
+    )
+
+
+def carried_out(turn: Turn, job: Job, resize_id: int) -> None:
+    """The new ranks of a resize by restart have their data."""
+    found = Succession.of(job)
+    if not found.inherits or found.inherits != resize_id:
+        return
+    former, current = found.former, job.configuration
+    if found.tries:
+        reason = because("succession_undone", size=job.size, tries=found.tries)
+        job.note(turn.now, "restarted", reason)
+    elif former is not None and current is not None:
+        cost_s = found.cost_s = turn.now - found.granted_s
+        job.performance.redistribution[f"{former}>{current}"] = cost_s
+        job.stays[-1].redistribution_time_s = cost_s
+        figures = {"size": former.size, "next_size": current.size}
+        reason = because("succession_done", cost_s=cost_s, **figures)
+        job.note(turn.now, "restarted", reason)
+    end_guard(job)
 
 
 def _from_to(

@@ -31,7 +31,7 @@ from dq_server.core.model.fitting import adapts
 from dq_server.core.model.jobs import ENDED, Job, JobKind, JobSpec, JobState, Stay
 from dq_server.core.model.needs import Needs
 from dq_server.core.model.options import Options
-from dq_server.core.model.placing import claim, spots
+from dq_server.core.model.placing import claim, hide_and_keep, spots
 from dq_server.core.model.pool import PoolOptions, possible
 from dq_server.core.model.quotas import QuotaOptions, meter
 from dq_server.core.model.reasons import Reason
@@ -99,10 +99,13 @@ class Turn:
         state, policies, now = self.state, self.policies, self.now
         if self.batched or state.paused:
             return
+        if state.processors.kept:
+            state.processors.unkeep()
         # Promises first: their processors are idle now, and the queue would take them.
         for feature in self.features[Feature.starts]:
             for start in feature.starts(self):
                 self.start(start)
+        hide_and_keep(state, now, moldable=self.config.moldable)
         if state.queue and (state.idle or policies.start.promised is not None):
             starts = policies.start.choose(state, state.line(now), self.config, now)
             # A policy may be replaced, or the server restarted: promises are kept in the state.
@@ -345,6 +348,32 @@ class Turn:
         if job.planned is not None:
             state.unplan(job)
         self.let_go(job, leaving)
+
+    def queue_again(
+        self,
+        job: Job,
+        why: Reason,
+        start: StartJob | None = None,
+        ran_on: frozenset[int] = frozenset(),
+    ) -> None:
+        """A job whose start cannot be accounted for waits again, as if it had not started.
+
+        Where its processes may be (`ran_on`) nothing starts until they are gone.
+        """
+        state = self.state
+        if job.id in state.active:
+            self.stop(job)
+        if start is not None:
+            job.instance = max(job.instance, start.instance)  # the next start is another one
+            there = tuple(sorted(ran_on & set(state.processors.idle)))
+            state.processors.claim(there)
+            state.processors.start_vacating(there, job.id)
+        if job.state is not JobState.QUEUED:
+            self.withdraw(job)
+            job.state = JobState.QUEUED
+            self.enqueue(job)
+        job.end_reason = None
+        job.note(self.now, "restart", why)
 
     # --- processors -----------------------------------------------------------------------------
 

@@ -127,8 +127,8 @@ class Front:
             if ticks:
                 next_tick = time.monotonic() + self.tick_s
                 server.tick()
-                if not server.desk.draining:
-                    self._supervised.look(time.monotonic())
+                if not server.desk.draining and self._supervised.look(now := time.monotonic()):
+                    server.agents.forgive(self.tick_s, until_s=now)
                 self.guard.check()
             if self._goes_down:
                 self._goes_down = False

@@ -44,7 +44,7 @@ from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.state import State
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.settings import configured
-from dq_server.sim.applications import ENDS, OTHERS, Application, Asking, Iterating
+from dq_server.sim.applications import ENDS, OTHERS, Application, Asking, Crew, Iterating
 from dq_server.sim.counted import may_count, run_counted
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.feedback import Feedback
@@ -52,7 +52,6 @@ from dq_server.sim.malleable import MalleableWorkload, resizes_nobody
 from dq_server.sim.pool import PlayedEngine, SimPool
 from dq_server.sim.records import Records
 from dq_server.sim.resting import Resting, may_rest
-from dq_server.sim.workers import Crew
 from dq_server.sim.workload import ListedWorkload, RigidWorkload, Workload
 
 declare(request_impossible="{why}")

@@ -12,18 +12,15 @@ import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from dq_server.core.model import events
 from dq_server.core.model.actions import Action
 from dq_server.core.model.errors import SchedulerError
-from dq_server.core.model.events import Configured, Event
+from dq_server.core.model.events import EVENTS, Configured, Event
 from dq_server.core.model.plain import decoded, plain
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.settings import from_recorded
 from dq_server.sim.errors import WorkloadError
-
-EVENT_TYPES: dict[str, Any] = {kind.__name__: kind for kind in get_args(events.Event)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +78,7 @@ def event_of(kind: str, body: Any) -> Event:
     """An event by the name of its type, from its recorded JSON."""
     if kind == Configured.__name__:
         return Configured(from_recorded(body["config"]))
-    event: Event = decoded(body, EVENT_TYPES[kind])
+    event: Event = decoded(body, EVENTS[kind])
     return event
 
 

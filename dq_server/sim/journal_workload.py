@@ -24,8 +24,8 @@ from dq_server.core.model.sizes import Configuration
 from dq_server.core.scheduler import Scheduler
 from dq_server.sim.applications import Application, Iterating, Rigid
 from dq_server.sim.errors import WorkloadError
+from dq_server.sim.evolving import Profiled
 from dq_server.sim.journal import Entry
-from dq_server.sim.profiled import Profiled
 from dq_server.sim.workload import ListedJob, ListedWorkload
 
 

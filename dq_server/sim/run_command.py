@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from dq_server.core.evolution.rules import FIT_RULES
+from dq_server.core.evolution import FIT_RULES
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import ConfigError, SchedulerError
 from dq_server.core.model.events import AdvanceReservation

@@ -18,9 +18,9 @@ An evolving job asks for processors once it runs (sim/evolving.py): `run_s`, `mo
 list of seconds after its start, `granted_s`, its whole run time if it is granted (default: shorter
 in proportion), and `timeout_s`, how long a request may wait (default 0).
 One whose evolution is known has `profile` instead, a list of [seconds, processors] in whole
-numbers, which the scheduler carries out (sim/profiled.py), and may have `remap_s`, the time between
+numbers, which the scheduler carries out (sim/evolving.py), and may have `remap_s`, the time between
 two of its remap points (default: it comes when it is called), and `redistribution_s`.
-A job of workers (sim/workers.py) has `min` (default 0), `max` and `work_s`, the processor-seconds
+A job of workers has `min` (default 0), `max` and `work_s`, the processor-seconds
 that its workers do together; it takes what nobody else wants, and its workers leave at once.
 `after` and `after_any` list jobs, by their place in the file from 1 on, that must have ended
 (successfully, or in whatever way) before this one may start.
@@ -49,11 +49,9 @@ from dq_server.core.model.sizes import Configuration, grids
 from dq_server.core.model.sizes import configuration as parsed
 from dq_server.core.model.workers import Workers, sizes_between
 from dq_server.sim import node_tables
-from dq_server.sim.applications import MOST_ITERATIONS, Application, Iterating, Rigid
+from dq_server.sim.applications import MOST_ITERATIONS, Application, Crew, Iterating, Rigid
 from dq_server.sim.errors import WorkloadError
-from dq_server.sim.evolving import Evolving
-from dq_server.sim.profiled import Profiled
-from dq_server.sim.workers import Crew
+from dq_server.sim.evolving import Evolving, Profiled
 from dq_server.sim.workload import MOST_SIZES, ListedJob, ListedWorkload
 
 _NUMBERS = {"submit_s", "run_s", "rho", "redistribution_s", "estimate_s", "walltime_s"}

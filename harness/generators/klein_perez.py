@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dq_server.sim.evolution import EvolutionProfile
+from dq_server.core.model.profile import EvolutionProfile
 
 N_NODES = 100
 

@@ -118,12 +118,16 @@ def read_copy(folder: Path) -> Copy:
 
 def complete_copies(folder: Path) -> list[Path]:
     """Folders of the copies that were completed, newest first."""
+    return [entry for entry in copies(folder) if (entry / MANIFEST).exists()]
+
+
+def copies(folder: Path) -> list[Path]:
+    """Folders of all copies, newest first."""
     try:
-        entries = list(folder.iterdir())
+        found = [entry for entry in folder.iterdir() if order(entry.name)]
     except OSError:
         return []
-    found = [entry for entry in entries if _order(entry) and (entry / MANIFEST).exists()]
-    return sorted(found, key=_order, reverse=True)
+    return sorted(found, key=lambda entry: order(entry.name), reverse=True)
 
 
 def make_room(folder: Path, kept: int = KEPT - 1, coming: str = "") -> None:
@@ -132,12 +136,8 @@ def make_room(folder: Path, kept: int = KEPT - 1, coming: str = "") -> None:
     `coming`: the copy that room is made for; other ranks may be writing it already.
     """
     keep = [*complete_copies(folder)[:kept], folder / coming]
-    try:
-        entries = list(folder.iterdir())
-    except OSError:
-        return
-    for entry in entries:
-        if _order(entry) and entry not in keep:
+    for entry in copies(folder):
+        if entry not in keep:
             (entry / MANIFEST).unlink(missing_ok=True)  # first, so that it never counts half gone
             shutil.rmtree(entry, ignore_errors=True)
 
@@ -150,9 +150,9 @@ def check_private(folder: Path) -> None:
         raise ProtectionError(str(e)) from e
 
 
-def _order(entry: Path) -> tuple[int, ...]:
+def order(name: str) -> tuple[int, ...]:
     """Sorts copies by age; empty for what is none."""
-    words = entry.name.split(".")
+    words = name.split(".")
     return tuple(map(int, words)) if len(words) == 2 and all(w.isdecimal() for w in words) else ()
 
 

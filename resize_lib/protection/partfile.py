@@ -91,9 +91,7 @@ class Part:
         """The array's descriptor when it was copied."""
         about = dict(self._block(name, "array")["layout"])
         kind: Any = LAYOUTS[about.pop("kind")]
-        found: Layout = kind(
-            **{k: tuple(v) if isinstance(v, list) else v for k, v in about.items()}
-        )
+        found: Layout = kind(**about)
         return found
 
     def pieces(self, name: str) -> list[bytes]:

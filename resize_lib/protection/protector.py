@@ -22,10 +22,20 @@ from mpi4py import MPI
 
 from dq_client.base import messages as m
 from dq_client.base import private
+from dq_client.base.home import machine
 from resize_lib.declared.packed import Packed
 from resize_lib.descriptors import DescriptorError, ProcessGrid
 from resize_lib.loops import Position
-from resize_lib.protection import generations, in_place, partfile
+from resize_lib.protection import generations, partfile
+from resize_lib.protection.chosen import (
+    Chosen,
+    CopyDisk,
+    CopyMemory,
+    Parts,
+    Stored,
+    newest,
+    settle,
+)
 from resize_lib.protection.generations import Copy
 from resize_lib.protection.partners import fetch_for_partners, leaders
 from resize_lib.protection.recovery import (
@@ -33,7 +43,6 @@ from resize_lib.protection.recovery import (
     choose,
     needed,
     pack_for_itself,
-    parts_of,
     restore_all,
     together,
 )
@@ -194,8 +203,7 @@ class Protector:
         parts = _agree(comm, error, f"{found[0]} {found[1]}")
         of_ranks = tuple(_two(text) for text in parts)
         copy = Copy(folder, session.job.loops, grid, of_ranks, session.job.lengths)
-        error = fetch_for_partners(comm, hosts, copy) if in_memory else ""
-        _agree(comm, error)
+        _agree(comm, fetch_for_partners(comm, hosts, copy) if in_memory else _apart(copy, rank))
         error = ""
         try:
             if leads:
@@ -203,7 +211,7 @@ class Protector:
         except OSError as e:
             error = _reason(e)
         _agree(comm, error)
-        if rank == 0 and in_memory:
+        if leads and in_memory:
             generations.make_room(self.disk, kept=0)  # what an earlier start left there
         return copy.nbytes
 
@@ -225,7 +233,7 @@ class Protector:
 
     # --- restoring ------------------------------------------------------------------
 
-    def begin(self, comm: MPI.Intracomm) -> Copy | None:
+    def begin(self, comm: MPI.Intracomm) -> Chosen | None:
         """At the start of the program, collective: the copy to go on from; None: the beginning.
 
         Raises:
@@ -233,11 +241,14 @@ class Protector:
         """
         if self.made is None:
             return None
-        return choose(comm, self.disk, self.made)
+        return choose(comm, self._on_disk(), self.made)
 
-    def restore(self, copy: Copy) -> None:
+    def _on_disk(self) -> CopyDisk:
+        return CopyDisk(self.disk, machine())
+
+    def restore(self, chosen: Chosen) -> None:
         """Give everything declared its share of the copy, and variables its values; collective."""
-        self._fill(copy.loops, copy.grid, parts_of(copy))
+        self._take_from(self._on_disk(), chosen, in_place=False)
 
     def restore_in_place(self) -> Position:
         """Go back to the newest copy in memory, on the session's new grid; collective.
@@ -250,26 +261,25 @@ class Protector:
         session = self.session
         comm, host = MPI.Intracomm(session.comm), session.places[session.rank].host
         self._lay_out(comm)
-        memory = in_place.CopyMemory(Path(self.memory), self.job, host)
-        chosen = in_place.choose_in_memory(comm, memory, self.instance)
-        if chosen is None:
-            return self._restore_from_disk(comm)
-        hosts = [place.host for place in session.places]
-        in_place.settle(memory, chosen, leads=session.rank in leaders(hosts))
-        with in_place.Parts(comm, memory, chosen) as parts:
+        stored: Stored = CopyMemory(Path(self.memory), self.job, host, self.instance)
+        found, _ = newest(comm, stored)
+        if found is not None:
+            hosts = [place.host for place in session.places]
+            settle(stored, found, leads=session.rank in leaders(hosts))
+        else:  # what this start of the job began from, if it has not made a copy since
+            stored, found = self._on_disk(), self.begin(comm)
+        if found is None:
+            raise ProtectionError("no copy of its data has been made yet")
+        self._take_from(stored, found, in_place=True)
+        return found.copy.loops
+
+    def _take_from(self, stored: Stored, found: Chosen, *, in_place: bool) -> None:
+        comm, copy = MPI.Intracomm(self.session.comm), found.copy
+        with Parts(comm, stored, found) as parts:
             if not parts.are_here():
                 parts.fetch([0])
                 parts.fetch(self._needed(comm, parts))
-            self._fill(chosen.copy.loops, chosen.copy.grid, parts, in_place=True)
-        return chosen.copy.loops
-
-    def _restore_from_disk(self, comm: MPI.Intracomm) -> Position:
-        """What this start of the job began from, if it has not made a copy since."""
-        copy = self.begin(comm)
-        if copy is None:
-            raise ProtectionError("no copy of its data has been made yet")
-        self._fill(copy.loops, copy.grid, parts_of(copy), in_place=True)
-        return copy.loops
+            self._fill(copy.loops, copy.grid, parts, in_place=in_place)
 
     def _needed(self, comm: MPI.Intracomm, parts: Open) -> set[int]:
         """The parts that this rank's share comes from; collective."""
@@ -291,9 +301,7 @@ class Protector:
             why = _reason(e)
         together(comm, why)
 
-    def _fill(
-        self, loops: Position, grid: ProcessGrid, parts: Open, *, in_place: bool = False
-    ) -> None:
+    def _fill(self, loops: Position, grid: ProcessGrid, parts: Open, *, in_place: bool) -> None:
         comm, copies = MPI.Intracomm(self.session.comm), self.session.copies
         # Before the data: variables may refer to the parts that these replace.
         together(comm, copies.prepare(parts, in_place=in_place))
@@ -314,6 +322,13 @@ def _agree(comm: MPI.Intracomm, error: str, text: str = "") -> list[str]:
         if said.startswith("!"):
             raise ProtectionError(f"{said[1:]} (rank {rank})")
     return texts
+
+
+def _apart(copy: Copy, rank: int) -> str:
+    """What is wrong with a copy on disk for a rank that does not see the part of rank 0."""
+    if not rank or copy.part(0).exists():
+        return ""
+    return f"{copy.folder} is not one folder on all nodes; --protect partner needs no such folder"
 
 
 def _reason(e: Exception) -> str:

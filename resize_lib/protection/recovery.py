@@ -11,8 +11,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,9 +19,8 @@ from numpy.typing import NDArray
 
 from resize_lib.declared.packed import Packed
 from resize_lib.descriptors import Custom, Distributed, ProcessGrid
-from resize_lib.protection import generations
-from resize_lib.protection.generations import Copy
-from resize_lib.protection.partfile import Layout, Part, open_part
+from resize_lib.protection.chosen import Chosen, CopyDisk, is_absence, newest
+from resize_lib.protection.partfile import Layout, Part
 from resize_lib.protection.state import ProtectionError
 from resize_lib.redistribution.agreement import gather_texts
 from resize_lib.redistribution.blocks import Part as Items
@@ -43,67 +40,41 @@ Open = Callable[[int], Part]  # the part of an old rank
 Empty = Callable[[tuple[int, ...], np.dtype[Any], Order], NDArray[Any]]
 
 
-def choose(comm: MPI.Intracomm, folder: Path, made: int) -> Copy | None:
-    """The newest sound copy; collective. Each rank checks its share of the parts.
+def choose(comm: MPI.Intracomm, disk: CopyDisk, made: int) -> Chosen | None:
+    """The newest sound copy; collective.
 
     `made`: copies that were reported. None: none was ever completed.
 
     Raises:
         ProtectionError: the same on every rank; there were copies, and none can be used.
     """
-    wrong: list[str] = []
-    deadline = time.monotonic() + PATIENCE_S
-    names: list[str] = idle_bcast(comm, [str(p) for p in generations.complete_copies(folder)])
-    for name in names:
-        while True:
-            copy, why = _check(comm, Path(name))
-            if copy is not None:
-                return copy
-            late: bool = idle_bcast(comm, time.monotonic() > deadline)
-            if late or "No such file" not in why:
-                break
+    deadline, late = time.monotonic() + PATIENCE_S, False
+    while True:
+        chosen, wrong = newest(comm, disk, waits=not late)
+        if chosen is not None:
+            return chosen
+        if late or not wrong or not is_absence(wrong[-1]):
+            break
+        late = idle_bcast(comm, time.monotonic() > deadline)
+        if not late:
             time.sleep(LOOK_AGAIN_S)
-        wrong.append(why)
     if wrong:
         raise ProtectionError("no copy of its data can be used: " + "; ".join(wrong))
     if made:
-        raise ProtectionError(f"{folder}: the copies of its data are gone")
+        raise ProtectionError(f"{disk.path}: the copies of its data are gone")
     return None
-
-
-def _check(comm: MPI.Intracomm, folder: Path) -> tuple[Copy | None, str]:
-    """The copy if it is sound, or what is wrong with it; the same on every rank."""
-    copy, why = None, ""
-    try:
-        generations.check_private(folder)
-        copy = generations.read_copy(folder)
-        for rank in range(comm.rank, len(copy.parts), comm.size):
-            why = why or copy.check_part(rank)
-    except (ProtectionError, OSError) as e:
-        why = str(e)
-    found = gather_texts(comm, json.dumps(why))
-    why = next((text for text in map(json.loads, found) if text), "")
-    return (None, why) if why else (copy, "")
-
-
-def parts_of(copy: Copy) -> Open:
-    """The parts of a copy whose files this rank sees."""
-
-    @lru_cache(maxsize=64)
-    def open_old(rank: int) -> Part:
-        return open_part(copy.part(rank))
-
-    return open_old
 
 
 def needed(session: Runtime, open_old: Open) -> set[int]:
     """The old ranks whose parts this rank's share comes from; part 0 must be there.
 
+    With those whose own variables this rank gets, or looks through (state/copies.py).
+
     Raises:
         ProtectionError: the copy does not fit what is declared.
     """
     first, grid = open_old(0), session.job.grid
-    found = {0}
+    found = {0, *range(session.rank, first.grid.size, grid.size)}
     for name, item in session.declared.items():
         if isinstance(item, Packed):
             return set(range(first.grid.size))

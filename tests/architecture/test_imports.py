@@ -36,8 +36,6 @@ SUBJECTS = {
     "tests/live/test_fuzz.py": {"benchmarks.fuzz"},
     "tests/sim/test_forecast.py": {"benchmarks.forecast"},
     "tests/live/test_gpu.py": {"benchmarks.gpu"},
-    "tests/live/test_dynamic_overhead.py": {"experiments.dynamic_overhead"},
-    "tests/live/test_load.py": {"benchmarks.load"},
     "tests/live/test_loss.py": {"benchmarks.loss"},
     "tests/mpi/test_linalg_node.py": {"benchmarks.linalg_node"},
     "tests/plan/test_porting_cost.py": {"benchmarks.porting"},

@@ -17,6 +17,7 @@ from dq_client.base import process
 from dq_client.base.channel import Channel
 from dq_client.node.ranks import adoption, keeper
 from dq_client.node.ranks.keeper import Keeper
+from dq_client.node.ranks.output import Stream
 from dq_client.node.ranks.world import Rank, World
 
 BYTES = 1 << 20
@@ -31,6 +32,7 @@ class Played:
         self.kills: list[tuple[int, int]] = []
         self.slept_s: list[float] = []
         self.ends: list[socket.socket] = []
+        self.streams: list[Stream] = []  # of the next rank
         self.handlers: dict[int, Any] = {}  # of signals
         clock: Any = SimpleNamespace(monotonic=lambda: self.now, sleep=self._sleep)
         patch.setattr(keeper, "time", clock)
@@ -68,7 +70,9 @@ class Played:
         pairs = [socket.socketpair() for _ in range(2)]
         self.ends += [its for _, its in pairs]
         pmi, link = (Channel(mine, BYTES) for mine, _ in pairs)
-        world.local[number] = Rank(number, world.start.nodes[number], self.pids, pmi, link, [])
+        world.local[number] = Rank(
+            number, world.start.nodes[number], self.pids, pmi, link, self.streams
+        )
         return world.local[number]
 
     def close(self) -> None:

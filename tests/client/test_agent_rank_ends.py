@@ -95,9 +95,10 @@ def test_a_keeper_that_was_killed_has_lost_its_ranks(
     played.running()
     held = played.context.holdings.trees["7.2"]
     (held.folder / "keeper.err").write_bytes(b"cut: Traceback \xff" + b"x" * 3989)
-    played.left = True
+    played.left, held.record.pid = True, 0  # nobody has looked who claimed the folder
     played.dies()
     assert held.over
+    assert held.record.pid, "what it has left is found by its keeper"
     assert "end 7.2" not in played.reports(), "processes are left"
     played.left = False
     played.own.look()

@@ -54,6 +54,16 @@ class Keepers:
         ))  # fmt: skip
 
 
+def test_ranks_that_were_up_before_rank_0_waits_are_reported_at_once() -> None:
+    keepers = Keepers()
+    for number in (0, 1):
+        rank: Any = SimpleNamespace(number=number)
+        keepers.of["n2"].arrive(keepers.world, rank, "port", touched=False)
+    assert not keepers.said
+    keepers.of["n1"].wait_for(keepers.rank, {"await": 7, "size": 2})  # type: ignore[arg-type]
+    assert keepers.said == [("n1", {"ready": 7, "port": "port"})]
+
+
 def test_ranks_that_did_not_hear_that_they_join_are_told_again() -> None:
     keepers = Keepers()
     root, other = keepers.of["n1"], keepers.of["n2"]

@@ -6,7 +6,6 @@ import os
 import selectors
 import shutil
 import socket
-from functools import partial
 from typing import Any
 
 import pytest
@@ -152,12 +151,10 @@ def test_it_reaps_all_that_has_ended_and_reports_before_it_ends(
 @pytest.fixture
 def writing(played: Played) -> int:
     """The pipe that rank 0 of world 0, which is alone, writes to."""
-    rank = played.start(nodes=("n1",)).local[0]
     reading, writing = output.pipe()
     file = played.keeper._files.file(str(played.folder), "out")
-    rank.streams.append(output.Stream(reading, file, (0, 0), label=False))
-    pump = partial(played.keeper._pump, rank, rank.streams[0])
-    played.keeper._selector.register(rank.streams[0], selectors.EVENT_READ, pump)
+    played.streams = [output.Stream(reading, file, (0, 0), label=False)]
+    played.start(nodes=("n1",))
     os.write(writing, b"half a line")
     return writing
 

@@ -49,7 +49,7 @@ def copy(memory: Path, job: int) -> Path:
     return folder
 
 
-def until(what: object, limit_s: float = 10.0) -> None:
+def until(what: object, limit_s: float = 60.0) -> None:
     assert callable(what)
     end_s = time.monotonic() + limit_s
     while not what():

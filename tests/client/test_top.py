@@ -219,7 +219,7 @@ def test_a_job_is_shown_with_its_story_and_output(model: Model) -> None:
 
 
 async def settled(top: Top, pilot: Pilot, text: str) -> None:
-    until_s = time.monotonic() + 30
+    until_s = time.monotonic() + 120
     while text not in seen(top):
         assert time.monotonic() < until_s, seen(top)
         await pilot.pause(0.05)

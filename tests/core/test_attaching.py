@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dq_server.core.features.attaching import Attached
+from dq_server.core.features.lifecycle import Attached
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import JobAccepted, StartJob, VacateProcessors
 from dq_server.core.model.errors import InsufficientResources, InvalidSpec, SchedulerError

@@ -139,7 +139,7 @@ def run(policy: int, story: list[tuple[int, int, int]]) -> Watched:
     return c
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.integers(0, len(POLICIES) - 1), happenings)
 def test_a_drained_node_is_empty_at_its_deadline(
     policy: int, story: list[tuple[int, int, int]]
@@ -160,7 +160,7 @@ def test_a_drained_node_is_empty_at_its_deadline(
             assert [a for a in c.log if a == NodeEmptied(name)]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.integers(0, len(POLICIES) - 1), happenings)
 def test_no_processor_is_lost(policy: int, story: list[tuple[int, int, int]]) -> None:
     """When all nodes are back and resumed, and all jobs are over, everything is idle."""

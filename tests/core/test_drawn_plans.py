@@ -12,16 +12,12 @@ from typing import Any
 
 import pytest
 
+from dq_server.core.evolution import FIT_RULES
 from dq_server.core.model.errors import SchedulerError
+from dq_server.core.model.profile import EvolutionProfile
 from dq_server.core.settings import configured
 from dq_server.sim.engine import Simulation
-from dq_server.sim.evolution import (
-    FIT_RULES,
-    EvolutionProfile,
-    OnlinePlanner,
-    plan_ahead,
-    plan_offline,
-)
+from dq_server.sim.evolution import OnlinePlanner, plan_ahead, plan_offline
 from dq_server.sim.malleable import Malleability, MalleableWorkload
 from dq_server.sim.output import Run, csv_lines
 from dq_server.sim.workload import RigidWorkload, Workload

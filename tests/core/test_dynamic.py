@@ -411,3 +411,16 @@ def test_a_request_waits_on_while_its_job_leaves_a_node(cluster: MakeCluster) ->
     c.now = 200.0
     c.do(ev.Tick())
     assert answered(job).what == "rejected"
+
+
+@pytest.mark.parametrize("idle", [1, 2])
+def test_granted_processors_that_drain_are_exchanged_if_enough_others_are_idle(
+    cluster: MakeCluster, idle: int
+) -> None:
+    c = cluster(5 + idle, **BASE)
+    a = c.submit(2, kind="evolving")
+    assert ask(c, a, 2).what == "granted"
+    c.submit(1)
+    c.do(ev.DrainRequested("n03"))
+    c.do(ev.DrainRequested("n04"))
+    assert a.reserved == ((5, 6) if idle == 2 else ())

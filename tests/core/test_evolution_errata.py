@@ -10,14 +10,10 @@ from math import inf
 import pytest
 from hypothesis import given
 
+from dq_server.core.evolution import FIT_RULES, place
+from dq_server.core.model.profile import EvolutionProfile, ScheduledProfile
 from dq_server.core.model.stepfunction import StepFunction
-from dq_server.sim.evolution import (
-    FIT_RULES,
-    EvolutionProfile,
-    ScheduledProfile,
-    place,
-    plan_offline,
-)
+from dq_server.sim.evolution import plan_offline
 from harness.plan_metrics import measure
 from tests.core.test_evolution_fit import occupations, profiles, resource, run, starts_of
 

@@ -7,15 +7,15 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dq_server.core.evolution import FIT_RULES
+from dq_server.core.model.profile import EvolutionProfile
 from dq_server.sim.evolution import (
-    FIT_RULES,
-    EvolutionProfile,
     OnlinePlanner,
     check_plan,
+    known_at_start,
     plan_ahead,
     plan_offline,
 )
-from dq_server.sim.evolution.horizon import known_at_start
 from tests.core.test_evolution_plan import NODES, queues
 
 names = st.sampled_from(sorted(FIT_RULES))

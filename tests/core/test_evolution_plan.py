@@ -9,22 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dq_server.core.evolution import FIT_RULES, FitRule, UnknownFitError, fit_rule, place
 from dq_server.core.model.errors import ConfigError, InvariantViolation
-from dq_server.core.model.stepfunction import StepFunction
-from dq_server.sim.evolution import (
-    FIT_RULES,
+from dq_server.core.model.profile import (
     EvolutionProfile,
-    FitRule,
     InfeasibleProfileError,
-    Plan,
     ProfileError,
     ScheduledProfile,
-    UnknownFitError,
-    check_plan,
-    fit_rule,
-    place,
-    plan_offline,
 )
+from dq_server.core.model.stepfunction import StepFunction
+from dq_server.sim.evolution import Plan, check_plan, plan_offline
 from harness.plan_metrics import measure
 
 NODES = 5

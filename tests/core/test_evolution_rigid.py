@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dq_server.sim.evolution import FIT_RULES, EvolutionProfile, OnlinePlanner, ScheduledProfile
+from dq_server.core.evolution import FIT_RULES
+from dq_server.core.model.profile import EvolutionProfile, ScheduledProfile
+from dq_server.sim.evolution import OnlinePlanner
 
 GROWS = EvolutionProfile(((30, 1), (30, 3)))
 

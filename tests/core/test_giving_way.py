@@ -61,7 +61,7 @@ def test_nobody_gives_way_in_vain(cluster: MakeCluster) -> None:
     assert offer.waiting is not None
     assert (offer.waiting.job, offer.waiting.needed, offer.missing, offer.more) == (head, 8, 8, 0)
     assert offer.resizable == (poor, good)
-    assert offer.why_not_more is None
+    assert offer.limit is None
 
 
 def test_what_gives_way_already_is_not_missing_again(cluster: MakeCluster) -> None:
@@ -84,7 +84,7 @@ def test_a_quota_is_in_the_offer_with_its_reason(cluster: MakeCluster) -> None:
     offer = offer_to(c.scheduler.state, job, c.scheduler.config, c.now)
     assert offer.more == 1, "it holds one, and one is reserved for it"
     assert offer.limit is not None and offer.limit.most == 3
-    assert offer.why_not_more is not None and offer.why_not_more.code == "quota_growth"
+    assert offer.limit.reason.code == "quota_growth"
 
 
 def test_it_is_named_in_a_sum_or_as_a_setting() -> None:

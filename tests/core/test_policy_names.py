@@ -1,7 +1,7 @@
 """Each name of a policy set does what it says to jobs as they come from `dq submit`.
 
 Such jobs say nothing about how they scale; what a job gets is what a real one gets at its next
-remap point (tests/live/test_mebf_live.py has two of these stories with real ranks).
+remap point (tests/live/test_sharing_live.py has such a story with real ranks).
 """
 
 from __future__ import annotations

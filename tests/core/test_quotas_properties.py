@@ -109,7 +109,7 @@ def to(c: Cluster, data: st.DataObject, what: str, job: Job) -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_no_limit_is_ever_exceeded_and_nobody_starves(
     policy: dict[str, Any], data: st.DataObject
@@ -148,7 +148,7 @@ CHANGES: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_limits_that_change_leave_nobody_behind(data: st.DataObject) -> None:
     c = Cluster(9, start="easy", samples=1, discard=0, settle=0)

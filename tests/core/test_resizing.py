@@ -8,6 +8,7 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRemap, VacateProcessors
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
 from dq_server.core.model.jobs import Answer, Job
+from dq_server.core.model.places import Places
 from tests.core.cluster import MakeCluster
 
 QUICK = {"samples": 1, "discard": 0, "threshold": 0.0, "settle": 0}
@@ -54,6 +55,34 @@ def test_a_program_that_no_rank_can_join_is_expanded_again_by_an_order_only(
     c.do(ev.ResizeRequested(job.id, 2))
     c.point(job, 1.0)
     assert job.size == 2
+
+
+def test_a_program_that_no_rank_can_join_still_gets_another_grid(cluster: MakeCluster) -> None:
+    c = cluster(8, **QUICK)
+    job = c.submit("2x2", "1x4", "2x4")
+    c.do(ev.ResizeRequested(job.id, 8))
+    answer = c.point(job, 1.0, carry_out=False)
+    c.do(ev.ResizeAborted(job.id, job.instance, answer.resize_id, "app.py:9", mistake=True))
+    answers = [c.point(job, 1.0).what for _ in range(20)]
+    assert "regrid" in answers
+    assert "expand" not in answers
+
+
+def test_the_time_on_a_size_ends_with_its_decision_and_reason(cluster: MakeCluster) -> None:
+    c = cluster(4, **QUICK)
+    job = c.submit(1, 2)
+    reason = c.point(job, 1.0).reason
+    before = job.stays[-2]
+    assert (before.configuration.size, before.decision, before.reason) == (1, "expand", reason)
+
+
+def test_the_places_of_the_latest_sizes_are_remembered(cluster: MakeCluster) -> None:
+    c = cluster(4, resize="none", keep_decisions=2)
+    job = c.submit(1, 2, 3, 4)
+    for size in (2, 3, 4):
+        c.do(ev.ResizeRequested(job.id, size))
+        c.point(job, 1.0)
+    assert [len(span.nodes) for span in Places.of(job).spans] == [3, 4]
 
 
 def test_a_repeated_remap_point_gets_the_same_answer(cluster: MakeCluster) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dq_server.core.explain import explain
-from dq_server.core.features.output import Output
+from dq_server.core.features.nodes import LostOutput
 from dq_server.core.features.protection import Copies
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import JobFinished, JobRestarts, VacateProcessors
@@ -46,6 +46,19 @@ def test_a_lost_first_node_too(cluster: MakeCluster) -> None:
     assert (job.state, job.allocation, job.instance) == (JobState.RUNNING, [2, 3], 2)
     c.do(ev.JobEnded(job.id, 1, 255))  # the first start's news comes late
     assert job.state is JobState.RUNNING
+
+
+@pytest.mark.parametrize(("how", "goes_to"), [("partner", [0, 1, 6, 7]), ("disk", [0, 1, 2, 3])])
+def test_it_starts_again_where_its_partners_copies_are(
+    cluster: MakeCluster, how: str, goes_to: list[int]
+) -> None:
+    c = cluster(8, per_node=2)
+    other = c.submit(4, start=4)
+    job = c.submit(4, start=4, protection=Protection(how))
+    c.end(other)
+    assert job.allocation == [4, 5, 6, 7]
+    c.do(ev.NodeLost("n03"))
+    assert (job.state, job.instance, job.allocation) == (JobState.RUNNING, 2, goes_to)
 
 
 def test_without_protection_a_lost_node_is_the_end(cluster: MakeCluster) -> None:
@@ -412,7 +425,7 @@ def test_output_that_is_lost_stands_in_the_story_also_of_a_job_that_has_ended(
     told = [d.reason for d in job.decisions if d.what == "output"]
     assert [reason.figures["lost_bytes"] for reason in told] == [10, 25]
     assert "25 bytes of what its ranks on n01 have written are lost" in told[-1].text
-    assert Output().view(c.scheduler.state, job) == {"output_lost_bytes": 25}
+    assert sum(LostOutput.of(job).lost.values()) == 25
     c.do(ev.OutputLost(99, 1, "n01", 10, "of a job that is forgotten"))
 
 

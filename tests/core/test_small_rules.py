@@ -19,6 +19,7 @@ from dq_server.core.model.fairness import Delay, DfsConfig, DfsLimits, Ledger, p
 from dq_server.core.model.jobs import Job, JobKind, JobSpec, JobState
 from dq_server.core.model.needs import GPUS_MAX, Needs
 from dq_server.core.model.performance import PerformanceData
+from dq_server.core.model.places import RanOn, ran_on
 from dq_server.core.model.points import Points, is_resizable
 from dq_server.core.model.pool import (
     NODES_MAX,
@@ -29,7 +30,6 @@ from dq_server.core.model.pool import (
     possible,
 )
 from dq_server.core.model.quotas import Limits, QuotaOptions
-from dq_server.core.model.ran_on import RanOn, ran_on
 from dq_server.core.model.records import Records
 from dq_server.core.model.search import time_of
 from dq_server.core.model.sizes import Configuration, configuration

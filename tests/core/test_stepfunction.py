@@ -13,7 +13,8 @@ from dq_server.core.model.stepfunction import StepFunction, StepFunctionError
 def taken() -> StepFunction:
     """4 nodes on [0, 100), 9 on [100, 200), 6 on [200, 500), none after."""
     function = StepFunction()
-    function.add_steps(0, [(100, 4), (100, 9), (300, 6)])
+    for start, end, nodes in ((0, 100, 4), (100, 200, 9), (200, 500, 6)):
+        function.add(start, end, nodes)
     return function
 
 
@@ -89,10 +90,8 @@ def test_questions_and_changes_before_the_origin_are_refused_and_change_nothing(
     before = function.copy()
     for refused in (
         lambda: function.add(99, 150, 1),
-        lambda: function.add_steps(99, [(10, 1)]),
         lambda: function.max(99, 150),
         lambda: function.forget_before(inf),
-        lambda: function + StepFunction(0),
     ):
         with pytest.raises(StepFunctionError):
             refused()

@@ -13,7 +13,6 @@ HORIZON = 24  # seconds that the list spells out; its last entry goes on forever
 times = st.integers(0, HORIZON - 1)
 amounts = st.integers(-3, 3)
 additions = st.lists(st.tuples(times, st.integers(1, HORIZON), amounts), max_size=8)
-steps = st.lists(st.tuples(st.integers(1, 6), amounts), max_size=6)
 
 
 def clipped(added: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
@@ -40,19 +39,6 @@ def build(added: list[tuple[int, int, int]]) -> StepFunction:
 @given(additions)
 def test_values_are_the_sum_of_what_was_added(added: list[tuple[int, int, int]]) -> None:
     assert [build(added)(t) for t in range(HORIZON + 1)] == brute(clipped(added))
-
-
-@given(additions, times, steps)
-def test_steps_in_one_pass_equal_single_additions(
-    added: list[tuple[int, int, int]], start: int, chain: list[tuple[int, int]]
-) -> None:
-    at_once, one_by_one = build(added), build(added)
-    at_once.add_steps(start, chain)
-    at_once.check()
-    for duration, n in chain:
-        one_by_one.add(start, start + duration, n)
-        start += duration
-    assert at_once == one_by_one
 
 
 @given(additions, times, times)
@@ -104,14 +90,6 @@ def test_excess(added: list[tuple[int, int, int]], at_most: int, start: int, len
         assert last_end == segment_end
     else:
         assert last_end == -inf
-
-
-@given(additions, additions)
-def test_sum(ours: list[tuple[int, int, int]], theirs: list[tuple[int, int, int]]) -> None:
-    total = build(ours) + build(theirs)
-    total.check()
-    values = brute(clipped([*ours, *theirs]))
-    assert [total(t) for t in range(HORIZON + 1)] == values
 
 
 @given(additions, times)

@@ -13,7 +13,7 @@ from dq_server.core.model.errors import InvalidTransition
 from dq_server.core.model.jobs import Answer, Job, JobState
 from dq_server.core.model.launching import Launching
 from dq_server.core.model.protection import Protection
-from dq_server.core.model.succession import TRIES, is_guarded
+from dq_server.core.model.restarts import TRIES, is_guarded
 from tests.core.cluster import Cluster, MakeCluster, ending, state
 
 QUICK = {"samples": 1, "discard": 0, "threshold": 0.0, "settle": 0, "resize": "none"}
@@ -218,3 +218,14 @@ def test_a_short_job_that_ended_well_is_done(cluster: MakeCluster) -> None:
     c.do(ev.WorkDone(job.id, job.instance))  # the word of its arrival got lost
     c.end(job)
     assert state(job) is JobState.DONE
+
+
+def test_new_ranks_that_end_well_without_their_data_have_not_done_the_work(
+    cluster: MakeCluster,
+) -> None:
+    """An exit code of 0 alone would lose what the copy holds, in silence."""
+    c, job = running(cluster)
+    left(c, job, 4)
+    c.end(job)
+    assert (state(job), job.size, job.instance) == (JobState.RUNNING, 2, 3)
+    assert is_guarded(job)

@@ -225,3 +225,11 @@ def test_what_makes_no_sense_is_refused(cluster: MakeCluster, grace_s: float) ->
     for least, most in ((0, 0), (3, 2), (-1, 2)):
         with pytest.raises(InvalidSpec):
             sizes_between(least, most)
+
+
+def test_workers_may_run_for_longer_than_any_node_lasts() -> None:
+    """They can leave a node, so the end of its time is no reason to refuse the job."""
+    c = Cluster(0)
+    c.do(ev.NodeJoined("short", 4, until_s=600.0))
+    job = workers(c, least=1, most=4, walltime_s=4000.0)
+    assert job.state is JobState.RUNNING or job.state is JobState.STARTING

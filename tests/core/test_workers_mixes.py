@@ -18,6 +18,7 @@ from dq_server.core.model.sizes import nearest_square
 from dq_server.core.model.workers import Workers, sizes_between
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.settings import configured
+from harness.examples import examples
 
 GRACE_S = 5
 
@@ -93,7 +94,7 @@ MIXES = (st.lists(RIGID, min_size=1, max_size=8), st.lists(CREW, min_size=1, max
 
 
 # Not under EASY: a smaller job may be backfilled before one for which a worker is still leaving.
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(*MIXES, st.sampled_from(["fcfs", "conservative"]))
 @example([Rigid(0, 1, 1), Rigid(0, 8, 1), Rigid(0, 1, 2), Rigid(0, 7, 1)], [Crew(0, 0, 1)], "easy")
 def test_workers_that_leave_at_once_change_no_start(
@@ -103,7 +104,7 @@ def test_workers_that_leave_at_once_change_no_start(
     assert starts(start, rigid, crews, 0) == alone
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(*MIXES)
 def test_nobody_waits_longer_for_workers_than_their_grace(
     rigid: list[Rigid], crews: list[Crew]

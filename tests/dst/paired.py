@@ -18,12 +18,13 @@ import msgspec
 from dq_client.base import codec
 from dq_client.base import messages as m
 from dq_client.node.agent.allegiance import Allegiance, AllegianceRecord
+from dq_server.core.model.events import EVENTS
 from dq_server.live.access import Principal
 from dq_server.live.server import Server
 from dq_server.live.standby.follower import Standby, next_epoch
 from dq_server.live.standby.leader import TERM_OF_EPOCH
 from dq_server.live.store.checksums import JournalPosition
-from dq_server.live.store.journal import EVENT_TYPES, Entry
+from dq_server.live.store.journal import Entry
 from dq_server.live.store.replica import Position
 from tests.dst.played_agent import HEARTBEAT_S
 from tests.dst.played_line import Line
@@ -68,7 +69,7 @@ class PlayedReplica:
             position.term = -1
         for line in news.lines:
             assert line.seq == len(self.store.safe) + 1
-            event = msgspec.json.decode(line.body, type=EVENT_TYPES[line.kind])
+            event = msgspec.json.decode(line.body, type=EVENTS[line.kind])
             self.store.safe.append(Entry(line.seq, line.time, event, line.actions))
         if flush:
             self.store.flushed = len(self.store.safe)

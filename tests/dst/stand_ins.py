@@ -10,10 +10,10 @@ import msgspec
 from dq_client.base import messages as m
 from dq_client.base.keys import KeyPair
 from dq_client.node.agent.holdings import HoldingRecord
+from dq_server.core.model.events import EVENTS
 from dq_server.live.store.checksums import START, chained
 from dq_server.live.store.durability import relied_on
 from dq_server.live.store.journal import (
-    EVENT_TYPES,
     Entry,
     JournalError,
     actions_as_json,
@@ -100,7 +100,7 @@ class Store:
         return []
 
     def append(self, time: float, event: Any, body: str, actions: list[Any]) -> None:
-        event = msgspec.json.decode(body, type=EVENT_TYPES[type(event).__name__])
+        event = msgspec.json.decode(body, type=EVENTS[type(event).__name__])
         seq = len(self.safe) + len(self.batch) + 1
         self.batch.append(Entry(seq, time, event, actions_as_json(actions)))
         self.relied_on |= relied_on(event, actions)

@@ -19,8 +19,8 @@ from tests.dst.paired import PairedWorld
 from tests.dst.played_line import Line
 from tests.dst.verdict import Wrong
 
-SEEDS = int(os.environ.get("DQ_SEEDS", "2000")) // 5
-CHUNKS = 4
+SEEDS = int(os.environ.get("DQ_SEEDS", "1000")) // 5
+CHUNKS = 2
 PLANTED_SEEDS = 400
 
 

@@ -39,8 +39,8 @@ from dq_client.node.agent.allegiance import Allegiance, AllegianceRecord
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import JobState
 from dq_server.core.model.launching import Launching
-from dq_server.core.rank_rotation import MeetingOptions
 from dq_server.core.settings import configured
+from dq_server.core.transaction import MeetingOptions
 from dq_server.live.access import Principal
 from dq_server.live.server import Server
 from dq_server.live.store.journal import JournalError

@@ -61,7 +61,7 @@ def made(names: Sequence[str], *, shared_home: bool = False) -> Iterator[Lab]:
 
 def left(lab: Lab, names: Sequence[str] | None = None) -> dict[str, list[str]]:
     """Processes of the lab's user on its machines; an agent that says it ends has a moment to."""
-    until_s = time.monotonic() + 3
+    until_s = time.monotonic() + 60
     while True:
         found = {name: lab.processes(name) for name in names or lab.names}
         found = {name: lines for name, lines in found.items() if lines}

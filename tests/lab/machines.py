@@ -27,7 +27,7 @@ from harness.commands import ROOT
 USER, UID = "dqu", 4242
 TOOLS = ("ip", "unshare", "nsenter", "setpriv", "ssh", "ssh-keygen", "/usr/sbin/sshd")
 VENV = Path(sys.executable).parent
-READY_WITHIN_S = 30.0
+READY_WITHIN_S = 120.0
 HELD = ("-m", "-u", "-i", "-n", "-p")  # namespaces
 
 SSHD = """\

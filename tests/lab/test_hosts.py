@@ -53,7 +53,7 @@ def nodes(lab: Lab) -> dict[str, str]:
     return {row["name"]: row["state"] for row in rows}
 
 
-def until(what: Callable[[], bool], why: str, within_s: float = 60) -> float:
+def until(what: Callable[[], bool], why: str, within_s: float = 120) -> float:
     """Seconds until it holds."""
     began, pause_s = time.monotonic(), 0.2
     while not what():
@@ -127,8 +127,8 @@ def test_a_cut_is_noticed_heals_at_once_and_does_not_hide_an_agent(machines: Lab
     write_hosts(machines)
     up(machines, "--lost-after", "4")
     machines.cut("beta")
-    cut_s = 6 + until(lambda: nodes(machines)["beta"] == "lost", "beta is not missed")
-    time.sleep(6)
+    cut_s = 12 + until(lambda: nodes(machines)["beta"] == "lost", "beta is not missed")
+    time.sleep(12)
     machines.heal("beta")
     back_s = until(lambda: nodes(machines)["beta"] == "up", "beta does not come back")
     assert back_s < cut_s / 2, "TCP's own back-off would take as long again as the cut"
@@ -139,7 +139,9 @@ def test_a_cut_is_noticed_heals_at_once_and_does_not_hide_an_agent(machines: Lab
     assert done.returncode == 1
     assert "beta: ssh fails" in done.stderr
     assert left(machines, ["alpha", "gamma"]) == {}
-    assert len(machines.processes("beta")) == 2  # the agent, and what keeps it alive
+    assert (
+        len(machines.processes("beta")) == 3
+    )  # the agent, what keeps it alive, and its understudy
     machines.heal("beta")
     machines.ok("alpha", "dq down")
     assert not left(machines)
@@ -156,7 +158,7 @@ def test_an_interrupted_start_leaves_nothing(machines: Lab) -> None:
     until(lambda: "dq-agent" in str(machines.processes("beta")), "beta has no agent")
     pid = machines.ok("alpha", "pgrep -f 'dq up'", root=True).split()[0]
     machines.ok("alpha", f"kill -INT {pid}", root=True)
-    assert began.wait(30) == 130
+    assert began.wait(120) == 130
     assert left(machines, ["alpha", "beta"]) == {}
     until(lambda: not machines.processes("gamma"), "something is left on gamma", 60)
 

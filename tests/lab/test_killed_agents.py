@@ -1,4 +1,5 @@
-"""Agents on other machines are killed, and come back without ssh; their ranks go on."""
+"""Agents on other machines are killed, alone or with what starts them again: they come back without
+ssh, and their ranks go on."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from dq_client.deploy.ssh import kept_alive
 from tests.lab.conftest import LabMaker, left
 from tests.lab.machines import Lab
 from tests.lab.test_hosts import until
@@ -38,6 +40,11 @@ def agent_of(lab: Lab, name: str) -> int:
     return int(json.loads(said).get("pid", 0))
 
 
+def supervisor_of(lab: Lab, name: str) -> int:
+    said = lab.ok(name, f"cat .local/state/dq/agents/{name}/{kept_alive.FILE}")
+    return int(json.loads(said)["pid"])
+
+
 def ranks(lab: Lab, name: str) -> set[str]:
     """Pids of the job's ranks on a machine."""
     # Brackets, or the shell that looks would find itself.
@@ -59,7 +66,8 @@ def kills(lab: Lab, times: int) -> None:
     for n in range(times):
         name = NODES[n % 2]
         before = agent_of(lab, name)
-        lab.ok(name, f"kill -9 {before}")
+        both = f"{supervisor_of(lab, name)} {before}"
+        lab.ok(name, f"kill -9 {both if n % 4 > 1 else before}")
         took.append(until(lambda: whole(lab, name, before), f"no agent on {name}"))  # noqa: B023
         until(lambda: lab.run("alpha", f"dq resize 1 {3 + n % 2}").returncode == 0, "not resized")  # noqa: B023
         assert there <= ranks(lab, "beta"), "other ranks than before"

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
 SERVERS, NODES = ("alpha", "delta"), ("beta", "gamma")
 PROGRAM = Path(__file__).with_name("counting_on.py")
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 class Cluster:
@@ -96,7 +96,7 @@ class Submitter(threading.Thread):
             server, home, token = self.cluster.server, self.cluster.home, f"token{number}"
             words = f"submit -n 1 --json -- sh -c 'echo {token} >> {self.path}'"
             try:
-                done = self.cluster.lab.run(server, f"DQ_HOME=~/{home} dq {words}", timeout_s=20)
+                done = self.cluster.lab.run(server, f"DQ_HOME=~/{home} dq {words}", timeout_s=60)
             except subprocess.TimeoutExpired:
                 continue
             if done.returncode == 0:

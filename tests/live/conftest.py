@@ -38,3 +38,10 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     live.up(4)
     yield live
     live.clear()
+
+
+@pytest.fixture
+def borrowed(shared: Live) -> Iterator[Live]:
+    """The module's cluster; the jobs that a test has left are killed after it."""
+    yield shared
+    shared.kill_jobs()

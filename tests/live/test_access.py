@@ -37,10 +37,15 @@ class Staged(Serving):
         return mine.get(role) or (self.job_key(1, 1) if role == "job" else self.role(role))
 
 
-@pytest.fixture(params=[Launching.MPIEXEC, Launching.JOIN], ids=["mpiexec", "dq"])
-def served(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Staged]:
+@pytest.fixture
+def launching() -> Launching:
+    return Launching.JOIN
+
+
+@pytest.fixture
+def served(tmp_path: Path, launching: Launching) -> Iterator[Staged]:
     """Two agents, and two running jobs: 1 on agent a's node, 2 on agent b's; 3 waits, 4 is held."""
-    server = Staged(tmp_path, request.param)
+    server = Staged(tmp_path, launching)
     options: tuple[dict[str, Any], ...] = ({}, {}, {}, {"hold": True})
     for n, more in enumerate(options, 1):
         kind = "evolving" if n <= SIZE else "malleable"
@@ -155,6 +160,7 @@ def test_the_matrix_has_every_verb_and_the_server_this_table() -> None:
     assert {role: set(may) for role, may in access.MAY.items()} == MAY
 
 
+@pytest.mark.parametrize("launching", [Launching.MPIEXEC, Launching.JOIN], ids=["mpiexec", "dq"])
 @pytest.mark.parametrize("job", [1, 2], ids=["own job", "another's job"])
 @pytest.mark.parametrize("role", ["user", "agent", "job", "viewer"])
 def test_matrix(served: Staged, role: str, job: int) -> None:

@@ -27,7 +27,7 @@ CLUSTERS = {"one agent": lambda: local_cluster(4), "two agents": two_nodes}
 one_agent = pytest.mark.parametrize("beside", ["one agent"], indirect=True)
 
 
-@pytest.fixture(scope="module", params=CLUSTERS)
+@pytest.fixture(scope="module", params=["two agents"])
 def beside(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Beside]:

@@ -25,6 +25,7 @@ SIZES = {"of_each_rank": "2,3"}
 def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Live, dict[str, int]]]:
     """One of each case, all at once."""
     live = Live(tmp_path_factory.mktemp("dq") / "home")
+    live.env["DQ_WAIT_FOR_RANKS"] = "1"  # the loops do not end before ranks have come up
     live.up(32)
     words = {case: (sys.executable, PROGRAM, case) for case in CASES}
     yield (
@@ -71,16 +72,17 @@ with resize_lib.session() as rs:
         items.value = list(range(120))
     for item in rs.iterations(items.value):
         total.value += item
-        time.sleep(0.02)
+        time.sleep(0.08)
     if rs.rank == 0:
         print("total", total.value, flush=True)
 """
 
 
 def test_a_sequence_that_a_rank_which_joins_does_not_have_gives_the_resize_up(
-    jobs: tuple[Live, dict[str, int]], tmp_path: Path
+    jobs: tuple[Live, dict[str, int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live, _ = jobs
+    monkeypatch.delitem(live.env, "DQ_WAIT_FOR_RANKS")  # one would join in the first loop
     program = tmp_path / "items.py"
     program.write_text(ITEMS)
     number = live.submit("--sizes", "1,2", "--", sys.executable, program)

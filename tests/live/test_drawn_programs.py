@@ -35,7 +35,7 @@ def is_fault(run: Run) -> bool:
 
 
 # No shrinking: each example is a cluster. Fewer kinds by hand, from the source that is printed.
-@settings(max_examples=examples(5), phases=[Phase.generate])
+@settings(max_examples=examples(3), phases=[Phase.generate])
 @given(
     programs=st.lists(recipes, min_size=AT_ONCE, max_size=AT_ONCE),
     seed=st.integers(0, 2**31),

@@ -47,6 +47,7 @@ def test_nodes_are_numbered_in_the_order_of_the_file(live: Live, tmp_path: Path)
 
 @pytest.mark.live
 @pytest.mark.mpi
+@pytest.mark.alone  # two runs are timed against each other
 def test_two_processors_are_faster_and_a_slow_link_takes_that_away(
     live: Live, tmp_path: Path
 ) -> None:

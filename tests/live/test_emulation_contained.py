@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -101,15 +100,15 @@ def test_any_program_is_limited_and_nothing_is_left_after_kill_9(live: Live, up:
     hierarchy = cgroups.find()
     assert hierarchy is not None
     group = hierarchy.group(up.tag)
-    deadline = time.monotonic() + 30
-    while sum(bool(cgroups._members(node)) for node in group.glob("*/")) < 2:
-        assert time.monotonic() < deadline, "the agents did not put the program into its group"
-        time.sleep(0.1)
+    until(
+        lambda: sum(bool(cgroups._members(node)) for node in group.glob("*/")) == 2,
+        "the agents did not put the program into its group",
+    )
     live.kill_server()
-    deadline = time.monotonic() + 10
-    while up.tag not in {leftover.tag for leftover in contained.leftovers()}:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(
+        lambda: up.tag in {leftover.tag for leftover in contained.leftovers()},
+        "what the server has left is not found",
+    )
     assert up.tag in {leftover.tag for leftover in clean_leftovers()}
     assert up.count() == NOTHING
     # and the processes: all of them were in the nodes' namespaces

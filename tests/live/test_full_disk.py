@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import sys
 import time
@@ -16,7 +15,7 @@ import pytest
 
 from harness.bench import until
 from harness.live import Live
-from tests.live.failing_disks import KINDS, Disk, Full, mounted
+from tests.live.failing_disks import KINDS, Disk, mounted
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(240)]
 
@@ -177,54 +176,3 @@ def test_the_last_output_of_a_job_is_whole_when_the_disk_has_room_again(
     assert (view["state"], view["output_lost_bytes"]) == ("done", 0), view["reason"]
     assert cluster.dq("logs", job) == "early\nRESULT 42\n"
     assert cluster.dq("logs", "--err", job) == "trouble\n"
-
-
-MISSING = re.compile(r"\ndq: (\d+) bytes are missing: No space left on device\n")
-WRITES = """
-import pathlib, sys, time
-def wait(name):
-    while not pathlib.Path(sys.argv[1], name).exists():
-        time.sleep(0.05)
-print("early", flush=True)
-wait("go")
-for n in range(30_000):
-    print(f"{n:99}")
-sys.stdout.flush()
-wait("end")
-print("late", flush=True)
-"""
-
-
-def test_output_that_is_lost_is_told_everywhere(tmp_path: Path) -> None:
-    with mounted(Full, tmp_path) as disk:
-        live = Live(tmp_path / "home")
-        live.up(1)
-        try:
-            written = disk.root / "out.txt"
-            job = live.submit(
-                "-n", 1, "--output", written, "--", sys.executable, "-c", WRITES, tmp_path
-            )
-            until(lambda: written.exists() and "early" in written.read_text(), "no output")
-            disk.fail()
-            (tmp_path / "go").touch()
-            until(lambda: agent(live)["troubles"], "the agent does not say so")
-            assert f"output cannot be written to {live.home.job(job)}/out" in live.dq("why", job)
-            time.sleep(1.0)
-            disk.heal()
-            (tmp_path / "end").touch()
-            view = live.wait_end(job)
-            lost = view["output_lost_bytes"]
-            assert view["state"] == "done"
-            text = written.read_text()
-            notices = MISSING.findall(text)
-            assert sum(map(int, notices)) == lost > 0
-            assert text.endswith("late\n")
-            kept = len(MISSING.sub("", text))
-            assert kept + lost == len("early\nlate\n") + 30_000 * 100
-            assert f"{lost} bytes of it are lost" in live.dq("job", job)
-            assert f"{lost} bytes of what its ranks on n01 have written" in live.dq("why", job)
-            for name in ("server", "agent-local"):
-                log = (live.home.log / f"{name}.log").read_text()
-                assert f"{lost} bytes of output" in log
-        finally:
-            live.clear()

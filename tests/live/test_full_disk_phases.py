@@ -77,7 +77,8 @@ def test_a_disk_that_is_full_for_a_while(
         (tmp_path / phase).touch()
         until((tmp_path / f"{phase} is over").exists, "it does not go on", 60)
         if phase == "printing" and fails in PHASES[:3]:
-            until(lambda: "output cannot be written" in live.dq("why", job), "nobody says so", 60)
+            told = f"output cannot be written to {live.home.job(job)}/out"
+            until(lambda: told in live.dq("why", job), "nobody says so", 60)  # noqa: B023
             disk.heal()
     if fails == "ending":
         until(lambda: "output cannot be written" in live.dq("why", job), "nobody says so", 60)

@@ -202,8 +202,10 @@ def rounds(
     return found
 
 
-@pytest.mark.parametrize("kind", ["local", "emulated"])
-@pytest.mark.parametrize("lose", [one_agent, supervisor_and_agent, everything])
+@pytest.mark.parametrize(
+    ("kind", "lose"),
+    [("emulated", one_agent), ("local", supervisor_and_agent), ("emulated", everything)],
+)
 def test_jobs_go_on_when_agents_are_killed(
     live: Live, tmp_path: Path, kind: str, lose: Callable[[Endurance, random.Random], float]
 ) -> None:
@@ -245,7 +247,7 @@ def test_down_right_after_the_servers_end_waits_for_the_next_one(live: Live) -> 
     assert live.wait(job, lambda view: view["state"] == "running")["restarts"] == 0
 
 
-@pytest.mark.parametrize("how", ["stopped", "no keys", "no note", "damaged note"])
+@pytest.mark.parametrize("how", ["stopped", "no keys", "damaged note"])
 def test_down_with_force_asks_no_server(live: Live, tmp_path: Path, how: str) -> None:
     at = Endurance(live, tmp_path, ["--local", 5])
     parts = shutdown.parts(live.home)
@@ -256,8 +258,6 @@ def test_down_with_force_asks_no_server(live: Live, tmp_path: Path, how: str) ->
     elif how == "no keys":
         for key in live.home.keys.iterdir():
             key.unlink()
-    elif how == "no note":
-        live.home.server_file.unlink()
     else:
         live.home.server_file.write_text("[]")
     at.down()

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from dq_client.base import process_tree
 from dq_client.deploy import sidecars
+from harness.bench import until
 from harness.live import Live
 
 pytestmark = pytest.mark.live
@@ -43,10 +45,7 @@ class Hooked:
         return [json.loads(line) for line in self.told_file.read_text().splitlines()]
 
     def until(self, count: int) -> list[dict[str, Any]]:
-        until_s = time.monotonic() + 60
-        while len(self.told()) < count:
-            assert time.monotonic() < until_s, self.said()
-            time.sleep(0.1)
+        until(lambda: len(self.told()) >= count, self.said())
         return self.told()
 
     def said(self) -> str:
@@ -106,10 +105,20 @@ def test_a_hook_that_hangs_holds_up_nobody(hooked: Hooked) -> None:
     for _ in range(3):
         live.wait_end(live.submit("--", "true"))
     assert len(hooked.until(3)) == 3
-    children = psutil.Process(json.loads(live.dq("hooks", "status", "--json"))["pid"]).children()
-    assert [child.name() for child in children] == ["sleep"]
+    hooks = psutil.Process(json.loads(live.dq("hooks", "status", "--json"))["pid"])
+    until(lambda: [child.pid for child in hooks.children()] == sleeping(hooks), "others hang, too")
+    (hanging,) = sleeping(hooks)
     live.dq("hooks", "stop")
-    assert not children[0].is_running() or children[0].status() == psutil.STATUS_ZOMBIE
+    until(lambda: not process_tree.exists(hanging), "it is not ended")
+
+
+def sleeping(hooks: psutil.Process) -> list[int]:
+    """Pids of the hooks that hang."""
+    found = []
+    for child in hooks.children():
+        with suppress(psutil.Error):  # one that has ended just now
+            found += [child.pid] * (child.name() == "sleep")
+    return found
 
 
 def test_a_lost_node_is_told(hooked: Hooked) -> None:

@@ -12,13 +12,15 @@ from harness.live import Live
 pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
 SAYS = """\
-import time
+import os, sys, time
 import resize_lib
 
 with resize_lib.session() as rs:
-    for turn in rs.iterations(120):
+    for turn in rs.iterations():
         print(f"rank {rs.rank} turn {turn}\\nrank {rs.rank} again {turn}", flush=True)
         time.sleep(0.02)
+        if turn == 119 if len(sys.argv) == 1 else rs.comm.bcast(os.path.exists(sys.argv[1])):
+            break
 """
 NODES = """\
 engine = "emulated"
@@ -36,9 +38,12 @@ def job(live: Live, tmp_path: Path) -> int:
     (tmp_path / "manual.toml").write_text('[scheduler]\nresize = "none"\n')
     cluster = ("--cluster", tmp_path / "nodes.toml", "--config", tmp_path / "manual.toml")
     live.dq("up", *cluster, "--detach")
-    number = live.submit("-n", 2, "--sizes", "2,4", "--", "python", tmp_path / "says.py")
+    number = live.submit("-n", 2, "--sizes", "2,4", "--", "python", tmp_path / "says.py",
+                         tmp_path / "stop")  # fmt: skip
     live.wait(number, lambda j: j["remap_points"] > 0)
     live.dq("resize", number, 4)
+    live.wait(number, lambda j: j["processors"] == 4)
+    (tmp_path / "stop").touch()
     found = live.wait_end(number)
     assert [size["processors"] for size in found["sizes"]] == [2, 4]
     return number

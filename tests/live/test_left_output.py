@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 
 import pytest
 
 from dq_client.base import messages as m
+from dq_client.base import process_tree
 from dq_client.base.home import Home
-from dq_client.deploy.ssh import kept_alive
+from dq_client.deploy import local
 from dq_client.node.agent import handover
 from dq_client.node.agent.handover import Handover, pieces
 from dq_server.live.agents.kept_output import KeptOutput
@@ -78,9 +78,7 @@ def test_nodes_without_a_shared_home_hand_over_what_was_written_there(
         by_ssh.dq("server", "start", "--detach")
 
     # Of a node that is lost nothing was handed over: what others wrote is shown, and that is said.
-    folder = tmp_path / "gamma-home" / "agents" / "gamma"
-    for said in (kept_alive.FILE, "agent.json"):
-        os.kill(json.loads((folder / said).read_text())["pid"], 9)
+    process_tree.kill(local.leftovers(Home(tmp_path / "gamma-home")))
     until(lambda: states(by_ssh)["gamma"] == "lost", "it is not missed")
     done = by_ssh.run("logs", 1)
     assert done.stdout.splitlines() == ["alpha says 0", "beta says 1"]

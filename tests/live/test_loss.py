@@ -30,16 +30,6 @@ def test_submissions_followed_at_once_by_a_kill() -> None:
     assert (found["acknowledged"], found["lost"], found["run_twice"]) == (3, 0, 0)
 
 
-def test_agent_killed_finds_its_processes_again() -> None:
-    found = in_cluster(local_cluster(4), loss.agent_kills, 3, 3)
-    assert (found["lost"], found["other_pids"], found["orphans"]) == (0, 0, 0)
-
-
-def test_one_rank_killed_ends_the_job() -> None:
-    found = in_cluster(local_cluster(2), loss.one_rank_killed)
-    assert (found["state"], found["alive"], found["orphans"]) == ("failed", 0, 0)
-
-
 def test_a_tree_that_left_its_session_and_ignores_sigterm_is_killed() -> None:
     found = in_cluster(local_cluster(2), loss.setsid_tree_killed)
     assert (found["state"], found["alive"], found["orphans"]) == ("killed", 0, 0)

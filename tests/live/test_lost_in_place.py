@@ -59,7 +59,7 @@ class Losing(OwnRanks):
         return by_size
 
 
-@pytest.fixture(scope="module", params=CLUSTERS)
+@pytest.fixture(scope="module", params=["two agents"])
 def bench(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Losing]:
@@ -110,6 +110,7 @@ def test_a_rank_dies_in_a_redistribution(bench: Losing) -> None:
     assert [stay["processors"] for stay in view["sizes"]] == [4, 3]
 
 
+@pytest.mark.parametrize("bench", ["one agent"], indirect=True, scope="module")
 def test_a_job_grows_and_shrinks_after_a_loss(bench: Losing) -> None:
     job = bench.lose("1:3:compute:kill", turns=1000)
     until(lambda: bool(bench.turns(job)) and bench.turns(job)[-1][1] == 3, "it does not go on")

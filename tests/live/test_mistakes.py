@@ -29,8 +29,8 @@ pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
 PROGRAM = Path(__file__).with_name("mistaken.py")
 UNEVEN = Path(__file__).with_name("uneven.py")
-LIMIT_S = 4
-WITHIN_S = 60.0
+LIMIT_S = 10  # many jobs start at once: ranks may come up late
+WITHIN_S = 240.0
 ITEMS = 4096
 
 
@@ -89,7 +89,7 @@ GO_ON = {
     "name of a hook": Case("'counted' is not defined", also="count, declared by rs.on_resize"),
     "joining leaves": Case("ended with exit code 0"),
     "joining leaves in the session": Case("its program has begun no loop"),
-    "joining hangs": Case(f"have not come to their loop in {LIMIT_S} s", turns=200),
+    "joining hangs": Case(f"have not come to their loop in {LIMIT_S} s", turns=600),
     "unpicklable value": Case("cannot pickle"),
     "kept split": Case("split cannot be copied", also="it holds a communicator"),
     "read by a thread": uneven("a thread of the program runs beside the loop", "1,2"),
@@ -135,7 +135,7 @@ def submit(cluster: Live, program: Path) -> None:
                 inherited=dict(os.environ),
                 watch=case.watch,
             )
-            reply = connection.call(job, timeout_s=20.0)
+            reply = connection.call(job, timeout_s=60.0)
             assert isinstance(reply, m.Submitted)
             case.job.append(reply.job)
             if case.order:
@@ -203,7 +203,7 @@ def test_no_leaver_takes_along_what_only_it_has(cluster: Live) -> None:
 def test_no_process_is_left_of_any(cluster: Live) -> None:
     for case in [*FAIL.values(), *GO_ON.values()]:
         ended(cluster, case)
-    until(lambda: not ranks_of(cluster), "processes of jobs that have ended are there", 10.0)
+    until(lambda: not ranks_of(cluster), "processes of jobs that have ended are there")
 
 
 def ranks_of(cluster: Live) -> list[str]:

@@ -19,7 +19,7 @@ from dq_server.core.features.history import HistoryOptions
 from dq_server.core.features.profiles import ProfileOptions
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.fairness import DfsConfig
-from dq_server.core.model.interruption import Interruption
+from dq_server.core.model.restarts import Interruption
 from dq_server.core.policies.grids import GridOptions
 from dq_server.core.policies.order_priority import PriorityConfig
 from dq_server.core.policies.resize_mebf import MebfOptions

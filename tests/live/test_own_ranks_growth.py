@@ -105,6 +105,16 @@ def test_ranks_that_come_later_write_like_the_first_ones(
     talk.close()
 
 
+def test_a_shrink_starts_no_ranks(talk: Talking) -> None:
+    job = talk.submit(3, 1)
+    talk.say("a", m.AppStarted(job.id, 1, 7))
+    talk.say("user", m.Resize(job.id, 1))
+    for name in ("a", "b", "c"):
+        talk.orders(name, m.StartRanks)
+    assert point(talk, job, 1).what == "shrink"
+    assert [talk.orders(name, m.StartRanks) for name in ("a", "b", "c")] == [[], [], []]
+
+
 def test_a_repeated_remap_point_repeats_the_order(talk: Talking) -> None:
     job, world = growing(talk)
     talk.orders("b", m.StartRanks)

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from dq_client.base import messages as m
-from dq_client.deploy.cluster import Cluster, local_cluster
+from dq_client.deploy.cluster import Cluster
 from harness.bench import two_nodes, until
 from harness.live import Live
 from tests.live.own_ranks import STAYING, OwnRanks, one_processor_nodes
@@ -22,7 +22,6 @@ from tests.live.own_ranks import STAYING, OwnRanks, one_processor_nodes
 pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
 ASKING = str(Path(__file__).with_name("asking.py"))
-CLUSTERS = {"one agent": lambda: local_cluster(4), "two agents": two_nodes}
 
 
 def made(
@@ -33,11 +32,9 @@ def made(
     assert bench.close() == 0, "processes were left behind"
 
 
-@pytest.fixture(scope="module", params=CLUSTERS)
-def bench(
-    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Iterator[OwnRanks]:
-    yield from made(tmp_path_factory, CLUSTERS[request.param])
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRanks]:
+    yield from made(tmp_path_factory, two_nodes)
 
 
 @pytest.fixture

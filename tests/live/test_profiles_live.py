@@ -56,12 +56,12 @@ def test_the_server_carries_a_profile_out_and_plans_others_around_it(
     assert replayed["same"]
 
 
-def test_what_makes_no_sense_is_said_in_one_line(cluster: Live, tmp_path: Path) -> None:
+def test_what_makes_no_sense_is_said_in_one_line(shared: Live, tmp_path: Path) -> None:
     torn = tmp_path / "torn.json"
     torn.write_text("[[3, 1], [5")
 
     def refused(code: int, *words: object) -> str:
-        done = cluster.run("submit", *words, "--", "true")
+        done = shared.run("submit", *words, "--", "true")
         assert (done.returncode, done.stdout) == (code, ""), done.stderr
         assert len(done.stderr.splitlines()) == 1, done.stderr
         return done.stderr
@@ -73,4 +73,4 @@ def test_what_makes_no_sense_is_said_in_one_line(cluster: Live, tmp_path: Path) 
     assert "a profile says the sizes" in refused(4, "--profile", "9:1", "-n", 1)
     assert "kind evolving, not rigid" in refused(4, "--profile", "9:1", "--kind", "rigid")
     assert "walltime of 5 s is shorter" in refused(4, "--profile", "9:1", "--walltime", "5s")
-    assert json.loads(cluster.dq("jobs", "--json"))["jobs"] == []
+    assert json.loads(shared.dq("jobs", "--json"))["jobs"] == []

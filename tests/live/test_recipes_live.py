@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -68,16 +69,23 @@ command = ["{command}", "--ranks", "{ranks}"]
 [go_on]
 words = ["--resume", "{checkpoint}"]
 """
-STEPS = 40
+STEPS = 20
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """A cluster that resizes only when told to."""
+    folder = tmp_path_factory.mktemp("dq")
+    live, config = Live(folder / "home"), folder / "config.toml"
+    config.write_text('[scheduler]\nresize = "none"\n')
+    live.up(4, "--config", config)
+    yield live
+    live.clear()
 
 
 @pytest.fixture
-def ordered(live: Live, tmp_path: Path) -> Live:
-    """A cluster that resizes only when told to."""
-    config = tmp_path / "config.toml"
-    config.write_text('[scheduler]\nresize = "none"\n')
-    live.up(4, "--config", config)
-    return live
+def ordered(borrowed: Live) -> Live:
+    return borrowed
 
 
 def submitted(
@@ -249,6 +257,7 @@ def test_it_leaves_a_node_that_drains(ordered: Live, tmp_path: Path) -> None:
     view = ordered.wait(job, lambda j: j["remap_points"] > 0)
     ordered.dq("node", "drain", view["nodes"][0])
     ordered.wait(job, lambda j: view["nodes"][0] not in j["nodes"] and _has_progress(j))
+    ordered.dq("node", "resume", view["nodes"][0])
     (folder / "over").touch()
     end = is_right(ordered, job, folder)
     assert end["restarts"] == 0
@@ -267,13 +276,15 @@ def test_the_policy_resizes_it_as_any_other(live: Live, tmp_path: Path) -> None:
 
 def test_no_folder_of_an_earlier_job_is_taken_for_its_own(ordered: Live, tmp_path: Path) -> None:
     folder = tmp_path / "work"
-    old = folder / ".dq-recipe-1"
+    last = json.loads(ordered.dq("jobs", "--all", "--json"))["jobs"]
+    number = 1 + max((job["id"] for job in last), default=0)
+    old = folder / f".dq-recipe-{number}"
     old.mkdir(parents=True)
     (old / "a").write_text('{"step": 30, "total": 1}')
-    proven = {"identity": "1 another", "place": "a", "step": 30, "unstoppable": ""}
+    proven = {"identity": f"{number} another", "place": "a", "step": 30, "unstoppable": ""}
     (old / "proven.json").write_text(json.dumps(proven))
     job = submitted(ordered, folder, OWN, "--gated")
-    assert job == 1
+    assert job == number
     resize(ordered, job, 2)
     is_right(ordered, job, folder)
 

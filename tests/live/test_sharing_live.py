@@ -14,12 +14,11 @@ pytestmark = [pytest.mark.live, pytest.mark.mpi]
 GROWING = ["--", "python", "-m", "tests.live.growing"]
 
 
-@pytest.mark.parametrize("policy", ["min-steal", "shortest-first"])
 def test_a_job_grows_gives_way_and_the_rest_of_the_queue_is_forecast(
-    live: Live, tmp_path: Path, policy: str
+    live: Live, tmp_path: Path
 ) -> None:
     config = tmp_path / "config.toml"
-    config.write_text(f'[scheduler]\npolicy = "{policy}"\n')
+    config.write_text('[scheduler]\npolicy = "shortest-first"\n')
     live.up(4, "--config", config)
     sizes = ["-n", 2, "--min", 1, "--max", 3, "--chain", "multiple"]
     turns = ["--iterations", 1000, "--seconds", 0.4, "--stop", tmp_path / "stop"]

@@ -60,16 +60,6 @@ for i in rs.iterations(24):
     s.value += rs.comm.allreduce(x if i % rs.size == rs.rank else 0)
 """,
     ),
-    "generator of numpy": (
-        "numpy.random",
-        """\
-np.random.seed(3)  # HERE
-s = rs.value("s", 0)
-for i in rs.iterations(24):
-    order = np.random.permutation(100)
-    s.value += rs.comm.allreduce(int(order[rs.rank :: rs.size].sum()))
-""",
-    ),
     "attribute": (
         "solver.t",
         """\
@@ -81,33 +71,6 @@ class Solver:
 energy, solver = rs.value("energy", 0.0), Solver()
 for i in rs.iterations(24):
     solver.step()
-""",
-    ),
-    "local of a function": (
-        "count",
-        """\
-def run():
-    total, count = rs.value("total", 0), 0
-    for i in rs.iterations(24):
-        count += 1  # HERE
-        total.value += rs.comm.allreduce(count) // rs.size
-    return total.value
-total = run()
-""",
-    ),
-    "closure": (
-        "step.n",
-        """\
-def counter():
-    n = 0
-    def step():
-        nonlocal n
-        n += 1  # HERE
-        return n
-    return step
-step, u = counter(), rs.array("u", 10)
-for i in rs.iterations(24):
-    u.local[:] += step()
 """,
     ),
     "value that differs": (

@@ -20,6 +20,11 @@ CREWING = Path(__file__).with_name("crewing.py")
 RANKS = "from mpi4py import MPI; import time; MPI.COMM_WORLD.barrier(); time.sleep({})"
 
 
+@pytest.fixture
+def cluster(borrowed: Live) -> Live:
+    return borrowed
+
+
 def workers(cluster: Live, sizes: str, *words: Any, options: tuple[str, ...] = ()) -> int:
     return cluster.submit("--kind", "workers", "--sizes", sizes, *options, "--", *words)
 
@@ -132,7 +137,9 @@ def test_a_killed_job_has_no_workers_left_and_one_without_any_ends_at_once(clust
     cluster.dq("kill", full)
 
 
-def test_workers_outlive_their_agent(cluster: Live) -> None:
+def test_workers_outlive_their_agent(live: Live) -> None:
+    cluster = live
+    cluster.up(4)
     job = workers(cluster, "0:3", "sleep", 1000)
     cluster.wait(job, has(3))
     status = json.loads(cluster.dq("server", "status", "--json"))

@@ -31,7 +31,7 @@ def mpiexec(ranks: int, *words: object) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 6])
+@pytest.mark.parametrize("ranks", [1, 2, 6])
 @pytest.mark.parametrize("app", ["matmul", "lu"])
 def test_an_application_verifies_its_own_result(app: str, ranks: int) -> None:
     done = mpiexec(
@@ -44,7 +44,7 @@ def test_an_application_verifies_its_own_result(app: str, ranks: int) -> None:
 
 
 @pytest.mark.parametrize("app", ["matmul", "lu"])
-@pytest.mark.parametrize("words", [("--n", 0), ("--block", -1), ("--iterations", "x")])
+@pytest.mark.parametrize("words", [("--n", 0), ("--iterations", "x")])
 def test_senseless_arguments_are_refused(app: str, words: tuple[str, object]) -> None:
     done = mpiexec(1, "-m", f"apps.{app}", *words)
     assert done.returncode == 2

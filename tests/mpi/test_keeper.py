@@ -54,7 +54,7 @@ def plain(ranks: int, habit: str, *rest: str, options: tuple[str, ...] = (), **e
 
 
 @pytest.mark.parametrize("how", [(), ("--exec",)], ids=["fork", "exec"])
-@pytest.mark.parametrize("hosts", ["n1", "n1,n2", "n1,n2,n3"])
+@pytest.mark.parametrize("hosts", ["n1", "n1,n2,n3"])
 def test_a_world_starts(how: tuple[str, ...], hosts: str) -> None:
     ended = plain(4, "sum", options=("--hosts", hosts, *how))
     assert ended.code == 0, ended.err
@@ -98,8 +98,8 @@ def test_an_exception_reads_as_under_python() -> None:
 @pytest.mark.parametrize("variable", ["PMI_FD", "DQ_LINK"])
 @pytest.mark.parametrize(
     "line",
-    ["hello", "[]", "cmd=put", "x" * 100_000, "{", '{"arrived"'],
-    ids=["word", "list", "half", "long", "brace", "torn"],
+    ["hello", "cmd=put", "x" * 100_000, '{"arrived"'],
+    ids=["word", "half", "long", "torn"],
 )
 def test_garbage_ends_the_job_with_its_rank_named(variable: str, line: str) -> None:
     ended = plain(2, "garbage", variable, line)

@@ -42,7 +42,7 @@ def address_of(awaited: Arrivals) -> str:
 
 def call(awaited: Arrivals, data: bytes) -> socket.socket:
     host, port, _ = address_of(awaited).split(":")
-    caller = socket.create_connection((host, int(port)), timeout=5)
+    caller = socket.create_connection((host, int(port)), timeout=60)
     caller.sendall(data)
     return caller
 
@@ -65,7 +65,7 @@ def test_new_ranks_are_told_the_port_when_the_job_takes_them_in(
     awaited.wait()
     assert awaited.ready()
     awaited.take_in("tag#0$port$")
-    thread.join(5)
+    thread.join(60)
     assert answer == ["tag#0$port$"]
 
 
@@ -77,7 +77,7 @@ def test_cancelled_new_ranks_leave_whether_they_have_arrived_or_not(
     if arrived:
         awaited.wait()
     awaited.cancel()
-    thread.join(5)
+    thread.join(60)
     assert answer == [None]
 
 
@@ -93,7 +93,7 @@ def test_strangers_are_dropped_and_keep_nobody_out(awaited: Arrivals, noise: byt
         thread, answer = new_rank(awaited)
         awaited.wait()
         awaited.take_in("port")
-        thread.join(5)
+        thread.join(60)
         assert answer == ["port"]
         with contextlib.suppress(ConnectionResetError):
             assert stranger.recv(100) == b""
@@ -123,7 +123,7 @@ def test_new_ranks_that_started_elsewhere_tell_the_job_why(awaited: Arrivals) ->
     thread.start()
     with pytest.raises(SpawnError, match="no such node"):
         awaited.wait()
-    thread.join(5)
+    thread.join(60)
     assert not thread.is_alive()
 
 

@@ -42,7 +42,7 @@ class Agent:
                 connection.sendall(self.answer)
 
     def join(self) -> Any:
-        self._thread.join(5)
+        self._thread.join(60)
         self._server.close()
         return self.request
 
@@ -55,7 +55,7 @@ def rsh(
         env={"PATH": os.environ["PATH"], **environment},
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=120,
         cwd=tmp_path,
         check=False,
     )
@@ -132,7 +132,7 @@ def test_rsh_is_installed_once_and_repaired(tmp_path: Path) -> None:
     assert install_rsh(tmp_path / "with space").stat().st_mtime_ns == before
     path.write_text("#!/bin/sh\nexit 1\n")
     install_rsh(tmp_path / "with space")
-    ended = subprocess.run([str(path)], capture_output=True, text=True, timeout=20, check=False)
+    ended = subprocess.run([str(path)], capture_output=True, text=True, timeout=120, check=False)
     assert "usage" in ended.stderr
 
 
@@ -202,7 +202,7 @@ def test_open_file_limit_is_raised_never_lowered() -> None:
         "      resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
     )
     ended = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
     )
     assert ended.stdout.split() == ["512", "512", "512"]
     assert raise_open_file_limit(1) >= resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -45,7 +45,7 @@ def test_mpi_that_cannot_start_ends_the_trials_and_says_what_follows(
 ) -> None:
     mpiexec = fake_mpiexec(tmp_path, script)
     monkeypatch.setattr(mpi_probe, "find_mpiexec", lambda _: mpiexec)
-    results = probe_mpi(limit_s=2)
+    results = probe_mpi(limit_s=2 if "sleep" in script else 60)
     assert [r.ok for r in results] == [True, True, False]
     assert says in results[-1].detail
     assert results[-1].consequence == NO_MPIEXEC_JOBS

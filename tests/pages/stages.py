@@ -29,7 +29,7 @@ draw = random.Random(7)
 with gzip.open("trace.swf.gz", "wt") as out:
     out.write("; MaxProcs: 100\\n")
     at = 0
-    for number in range(1, 301):
+    for number in range(1, 81):
         at += draw.randrange(200)
         size, lasts = draw.choice([1, 2, 4, 8, 16, 32]), draw.randrange(10, 3000)
         fields = [number, at, -1, lasts, size, -1, -1, size, lasts * 2, -1, *[1] * 6, -1, -1]
@@ -75,6 +75,13 @@ features = ["ssd", "a100"]
 EOF
 dq up --cluster features.toml --detach
 """
+# Six nodes of the page's 36: a process each.
+FEW = f"""\
+rm hostfiles; mkdir hostfiles
+for file in opteron36 opteron36-slow; do
+    sed 's/n\\[01-36\\]/n[01-06]/' {ROOT}/hostfiles/$file.toml > hostfiles/$file.toml
+done
+"""
 HOOK = """\
 cat > tell.sh <<'EOF'
 #!/bin/sh
@@ -101,7 +108,7 @@ BEFORE: dict[str, dict[int, str]] = {
     "c.md": {2: C},
     "cluster.md": {6: RUNS_ON + "dq server start --detach\n"},
     # What it measures on a busy machine is not what it should be, and it says so.
-    "emulation.md": {0: 'dq() { command dq "$@" || [ $? = 1 -a "$1" = doctor ]; }\n'},
+    "emulation.md": {0: FEW + 'dq() { command dq "$@" || [ $? = 1 -a "$1" = doctor ]; }\n'},
     "evolving.md": {1: LOCAL.format(8), 3: "echo '[[60, 4], [120, 8], [30, 2]]' > steps.json\n"},
     "hooks.md": {1: HOOK + LOCAL.format(2)},
     "kernels.md": {},
@@ -120,7 +127,7 @@ BEFORE: dict[str, dict[int, str]] = {
     "simulation.md": {0: LOG + LOCAL.format(2) + "dq submit --wait -n 1 -- true\ndq down\n"
                          "cp $DQ_HOME/journal.sqlite .\n" + PROFILES + STUDY + SACCT},
     "studies.md": {1: LOG, 4: SACCT},
-    "submitting.md": {0: LOCAL.format(8) + "mkdir out\n"},
+    "submitting.md": {0: LOCAL.format(8) + "mkdir out; echo 'print(1)' > sweep.py\n"},
     "verify.md": {},
     "web.md": {0: LOCAL.format(2)},
     "workers.md": {0: LOCAL.format(4) + "echo 'import time; time.sleep(60)' > worker.py\n"},

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from mpi4py import MPI
 
-from resize_lib.protection import in_place, partners, protector, recovery
+from resize_lib.protection import chosen, partners, protector, recovery
 from resize_lib.protection.state import ProtectionError
 
 WAITS_S = 60.0  # a limit against hanging
@@ -27,10 +27,10 @@ class Ranks:
         self._words = [""] * size
         self._messages: dict[tuple[int, int, int], Queue[bytes]] = {}
         self._lock = threading.Lock()
-        for module in (in_place, protector, recovery):
+        for module in (chosen, protector, recovery):
             patch.setattr(module, "gather_texts", self._gather)
         patch.setattr(recovery, "idle_bcast", self._bcast)
-        for waiting in (in_place, partners):
+        for waiting in (chosen, partners):
             patch.setattr(waiting, "wait_all", lambda requests: [r() for r in requests])
         mpi = SimpleNamespace(Intracomm=lambda comm: comm, pickle=MPI.pickle, BYTE=MPI.BYTE)
         for module in (protector, recovery):

@@ -41,7 +41,7 @@ def owned_only(layout: CartesianBlocks, grid: ProcessGrid, rank: int) -> npt.NDA
     return local
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(cartesian(), st.integers(1, 12))
 def test_every_ghost_gets_what_its_owner_holds(layout: CartesianBlocks, size: int) -> None:
     grid = ProcessGrid(1, size)
@@ -66,7 +66,7 @@ def test_every_ghost_gets_what_its_owner_holds(layout: CartesianBlocks, size: in
     }
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(cartesian(), st.integers(1, 12), st.integers(1, 12))
 def test_there_and_back_is_the_identity(layout: CartesianBlocks, here: int, there: int) -> None:
     old, new = ProcessGrid(1, here), ProcessGrid(there, 1)

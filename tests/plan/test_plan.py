@@ -111,7 +111,7 @@ def moves(draw: st.DrawFn) -> Move:
     return old, grid, new, new_grid
 
 
-@settings(max_examples=examples(1500), deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(moves(), st.data())
 def test_everything_arrives_bit_by_bit(move: Move, data: st.DataObject) -> None:
     old, grid, new, new_grid = move

@@ -16,7 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.examples import examples
-from resize_lib.descriptors import Block1D, Custom, ProcessGrid
+from resize_lib.descriptors import (
+    Block1D,
+    BlockCyclic,
+    CartesianBlocks,
+    Custom,
+    ProcessGrid,
+    Weighted1D,
+)
 from resize_lib.protection import generations, partfile
 from resize_lib.protection.generations import Copy
 from resize_lib.protection.partfile import (
@@ -200,6 +207,23 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
         write_copy(tmp_path, 2)
     assert list((tmp_path / "1.2").iterdir()) == []
     assert older.check_part(0) == ""
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        Block1D(4, (2, 3)),
+        BlockCyclic(4, 6, 2, 3),
+        Weighted1D(4, (0.5, 2.0), (3,)),
+        CartesianBlocks((4, 6), (0, 1), (1, 0), (True, False), (0, 0)),
+    ],
+)
+def test_a_layout_is_read_as_it_was_written(tmp_path: Path, layout: Layout) -> None:
+    """Equal and hashable, though JSON turns its tuples into lists."""
+    block = ArrayBlock(layout, np.zeros(0))
+    write_part(tmp_path / "0", ONE, 0, {"A": block}, sync=False)
+    found = open_part(tmp_path / "0").layout("A")
+    assert (found, hash(found)) == (layout, hash(layout))
 
 
 def test_another_array_under_the_same_name_is_refused(tmp_path: Path) -> None:

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from dq_client.base import messages as m
+from dq_client.node.agent.copies import save_held
 from resize_lib.descriptors import ProcessGrid
 from resize_lib.protection import (
+    chosen,
     generations,
-    in_place,
     partfile,
     protector,
     protector_of,
@@ -40,11 +41,13 @@ class Copies:
         self.pieces = [b"variables"]
         self.differing = self.why = ""
         self.done: list[str] = []
+        self.for_sizes: list[int | None] = []
 
     def differing_value(self, _: Any) -> str:
         return self.differing
 
     def take(self, _: Any, next_size: int | None) -> tuple[list[bytes], str]:
+        self.for_sizes.append(next_size)
         return self.pieces, self.why
 
     def prepare(self, parts: Any, *, in_place: bool) -> str:
@@ -124,9 +127,10 @@ def restored(one: Protector) -> Any:
     copy = one.begin(one.session.comm)
     if copy is None:
         return None
+    one.session.job.exchanged.add("before the loop")
     one.restore(copy)
     assert one.session.copies.done == ["prepare False", "apply"]  # type: ignore[attr-defined]
-    assert one.session.job.exchanged == {"ghosts"}
+    assert one.session.job.exchanged == {"ghosts", "before the loop"}
     return one.session.values["v"].value, one.state.loops
 
 
@@ -253,7 +257,7 @@ def test_a_damaged_copy_is_passed_over(played: Played) -> None:
     part = played.disk / "2.2" / "part-00001"
     part.write_bytes(part.read_bytes()[:-1] + b"x")
     played.patch.setenv("DQ_COPIES_MADE", "2")
-    assert played.each(lambda one: one.begin(one.session.comm).folder.name) == 3 * ["2.1"]  # type: ignore[union-attr]
+    assert played.each(lambda one: one.begin(one.session.comm).copy.folder.name) == 3 * ["2.1"]  # type: ignore[union-attr]
     shutil.rmtree(played.disk / "2.1")
     for found in played.each(restored):
         assert isinstance(found, ProtectionError)
@@ -338,6 +342,12 @@ def test_a_copy_for_a_restart_says_what_went_wrong(played: Played) -> None:
     assert found == 3 * ["ZeroDivisionError: division by zero (rank 0)"]
 
 
+def test_a_copy_for_a_restart_is_made_for_the_size_of_the_next_start(alone: Protector) -> None:
+    alone.make()
+    alone.make_for_restart(2)
+    assert alone.session.copies.for_sizes == [None, 2]  # type: ignore[attr-defined]
+
+
 # --- in memory ------------------------------------------------------------------------------------
 
 
@@ -397,17 +407,92 @@ def test_parts_that_a_rank_does_not_see_are_fetched(played: Played) -> None:
     played.in_memory()
     played.each(lambda one: one.make())
     # Nodes are machines of their own: each rank sees its own only.
-    played.patch.setattr(in_place.CopyMemory, "hosts", lambda mine: [mine.host])
-    played.patch.setattr(in_place.Parts, "are_here", lambda _: False)
-    fetched, fetch = list[Any](), in_place.Parts.fetch
+    played.patch.setattr(chosen.CopyMemory, "hosts", lambda mine: [mine.host])
+    played.patch.setattr(chosen.Parts, "are_here", lambda _: False)
+    fetched, fetch = list[Any](), chosen.Parts.fetch
 
-    def note(parts: in_place.Parts, which: Any) -> None:
+    def note(parts: chosen.Parts, which: Any) -> None:
         fetched.append(set(which))
         fetch(parts, which)
 
-    played.patch.setattr(in_place.Parts, "fetch", note)
+    played.patch.setattr(chosen.Parts, "fetch", note)
     assert played.each(back, ()) == 3 * [BACK]
-    assert fetched == 6 * [{0}], "part 0 says what else is needed: nothing is declared"
+    assert len(fetched) == 6
+    # Part 0 says what else is needed: nothing is declared, but each rank has variables.
+    assert sorted(map(sorted, fetched)) == [[0], [0], [0], [0], [0, 1], [0, 2]]
+
+
+def saved_apart(played: Played) -> Callable[[Protector], None]:
+    """Copies in memory that agents have saved to disks which the nodes do not share.
+
+    Returns what lets a rank see that of its own node only.
+    """
+    played.in_memory()
+    played.each(lambda one: one.make())
+    for host in set(played.hosts):
+        save_held(played.of(host), played.disk / host)
+    played.patch.setenv("DQ_COPIES_MADE", "1")
+
+    def sees(one: Protector) -> None:
+        host = one.session.places[one.session.rank].host
+        one.disk = played.disk / host
+        one._on_disk = lambda: chosen.CopyDisk(one.disk, host)  # type: ignore[method-assign]
+
+    return sees
+
+
+@pytest.mark.parametrize("lost", ["", "n1", "n2"])
+def test_a_restart_needs_no_folder_that_nodes_share(played: Played, lost: str) -> None:
+    sees = saved_apart(played)
+    if lost:
+        shutil.rmtree(played.disk / lost)
+    parts = set[int]()
+    fetch = chosen.Parts.fetch
+
+    def note(seen: chosen.Parts, which: Any) -> None:
+        parts.update(which)
+        fetch(seen, which)
+
+    played.patch.setattr(chosen.Parts, "fetch", note)
+
+    def begin(one: Protector) -> Any:
+        sees(one)
+        return restored(one)
+
+    assert played.each(begin, ()) == 3 * [("of ((0, 5),)", ((0, 5),))]
+    assert parts == ({0, 1, 2} if lost else set()), "both nodes hold all three"
+
+
+def test_a_restart_on_other_nodes_than_those_of_the_copies_says_what_is_missing(
+    played: Played,
+) -> None:
+    sees = saved_apart(played)
+    for host in ("n1", "n2"):
+        (played.disk / host / "2.1" / "part-00002").unlink()
+    clock = iter(range(99))
+    now = SimpleNamespace(monotonic=lambda: float(next(clock)), sleep=lambda _: None)
+    played.patch.setattr(recovery, "time", now)
+
+    def begin(one: Protector) -> Any:
+        sees(one)
+        return restored(one)
+
+    for found in played.each(begin, ()):
+        assert isinstance(found, ProtectionError)
+        assert str(found).endswith("2.1/part-00002: No such file or directory")
+
+
+def test_a_copy_on_disks_that_nodes_do_not_share_is_refused(played: Played) -> None:
+    def make(one: Protector) -> None:
+        one.disk = played.disk / one.session.places[one.session.rank].host
+        one.make()
+
+    played.each(make)
+    (report,) = played.reported
+    assert report.error == (
+        f"{played.disk}/n2/2.1 is not one folder on all nodes;"
+        " --protect partner needs no such folder (rank 2)"
+    )
 
 
 def test_the_copy_of_a_single_rank_has_part_0_only(alone: Protector) -> None:
@@ -424,11 +509,11 @@ def test_a_part_arrives_whole_in_pieces(played: Played, size: int) -> None:
     folder.mkdir(parents=True, mode=0o700)
     generations.part_path(folder, 0).write_bytes(data)
     copy = generations.Copy(folder, (), ProcessGrid(1, 1), ((size, 0),))
-    chosen = in_place.Chosen(copy, (("n1", 0),))
+    found = chosen.Chosen(copy, (("n1", 0),))
 
     def work(comm: Any) -> Any:
-        memory = in_place.CopyMemory(played.memory, JOB, "n1")
-        with in_place.Parts(comm, memory, chosen) as parts:
+        memory = chosen.CopyMemory(played.memory, JOB, "n1", INSTANCE)
+        with chosen.Parts(comm, memory, found) as parts:
             if comm.rank:  # as if it were on another machine
                 parts._paths[0] = Path("/nowhere")
             parts.fetch([0, 0])
@@ -455,24 +540,24 @@ def test_of_two_sound_copies_the_newer_one_is_taken(played: Played) -> None:
     played.in_memory()
     played.each(twice)
 
-    def chosen(comm: Any) -> str:
-        memory = in_place.CopyMemory(played.memory, JOB, HOSTS[comm.rank])
-        found = in_place.choose_in_memory(comm, memory, INSTANCE)
+    def taken(comm: Any) -> str:
+        memory = chosen.CopyMemory(played.memory, JOB, HOSTS[comm.rank], INSTANCE)
+        found, _ = chosen.newest(comm, memory)
         return "" if found is None else found.copy.folder.name
 
-    assert played.ranks(chosen) == 3 * ["2.2"]
+    assert played.ranks(taken) == 3 * ["2.2"]
 
 
 def test_only_the_first_rank_of_a_node_puts_its_folder_in_order(played: Played) -> None:
     played.in_memory()
     played.each(twice)
-    memory = in_place.CopyMemory(played.memory, JOB, "n1")
+    memory = chosen.CopyMemory(played.memory, JOB, "n1", INSTANCE)
     copy = generations.read_copy(played.of("n1") / "2.1")
-    chosen = in_place.Chosen(copy, (("n1", 0),) * 3)
-    in_place.settle(memory, chosen, leads=False)
+    found = chosen.Chosen(copy, (("n1", 0),) * 3)
+    chosen.settle(memory, found, leads=False)
     assert len(complete_copies(played.of("n1"))) == 2
-    in_place.settle(in_place.CopyMemory(played.memory, JOB, "n3"), chosen, leads=True)
-    in_place.settle(memory, chosen, leads=True)
+    chosen.settle(chosen.CopyMemory(played.memory, JOB, "n3", INSTANCE), found, leads=True)
+    chosen.settle(memory, found, leads=True)
     assert [path.name for path in complete_copies(played.of("n1"))] == ["2.1"]
 
 

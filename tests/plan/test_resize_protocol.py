@@ -6,10 +6,11 @@ import random
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import resize_tables
+from harness.examples import examples
 from harness.resize_calls import calls_of
 from resize_lib.resize_protocol import TABLES, TRANSITIONS, Failure, Role, State, Table
 from tests.plan.resize_simulator import Deadlock, Simulation
@@ -43,6 +44,7 @@ def places(table: Table, roles: list[Role]) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("kind", RESIZES)
+@settings(max_examples=examples(40), deadline=None)
 @given(seed=SEEDS)
 def test_without_an_error_every_rank_comes_to_the_end(kind: str, seed: int) -> None:
     found = simulated(kind, seed, None)
@@ -61,6 +63,7 @@ def test_without_an_error_every_rank_comes_to_the_end(kind: str, seed: int) -> N
 
 
 @pytest.mark.parametrize("kind", RESIZES)
+@settings(max_examples=examples(40), deadline=None)
 @given(seed=SEEDS)
 def test_an_error_anywhere_is_agreed_or_ends_the_job(kind: str, seed: int) -> None:
     for error in places(TABLES[kind], ROLES[kind]):

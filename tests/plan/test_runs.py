@@ -45,7 +45,7 @@ def expanded(runs: Runs) -> list[tuple[int, int]]:
     ]
 
 
-@settings(max_examples=examples(1000), deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.data())
 def test_runs_carry_every_index_to_its_place_once(data: st.DataObject) -> None:
     n = data.draw(st.integers(0, 120))

@@ -32,6 +32,6 @@ def test_an_early_end_moves_promises_forward_in_queue_order() -> None:
 
 
 @given(workloads(most=25))
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_equal_to_brute_force(jobs: Any) -> None:
     assert starts(jobs, 8, "conservative") == simulate(fresh(jobs), 8, Conservative())

@@ -120,14 +120,14 @@ def fresh(jobs: list[J]) -> list[J]:
 
 
 @given(workloads())
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_equal_to_brute_force(jobs: Any) -> None:
     assert starts(jobs, 8) == simulate(fresh(jobs), 8, easy)
     assert starts(jobs, 8, "fcfs") == simulate(fresh(jobs), 8, fcfs)
 
 
 @given(workloads(most=80))
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_the_index_over_long_queues_finds_the_same(jobs: Any) -> None:
     usual = starts(jobs, 8)
     with patch.object(start_easy, "LONG_QUEUE", 2), patch.object(counted, "LONG_QUEUE", 2):
@@ -135,6 +135,6 @@ def test_the_index_over_long_queues_finds_the_same(jobs: Any) -> None:
 
 
 @given(workloads())
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_processors_with_names_give_the_same_schedule(jobs: Any) -> None:
     assert starts(jobs, 8, processors=Processors()) == starts(jobs, 8)

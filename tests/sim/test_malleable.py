@@ -44,7 +44,7 @@ def simulate(workload: Any, nodes: int, policy: str, *, check: bool = False) -> 
     st.sampled_from([0.3, 1.0]),
     st.sampled_from([0.0, 30.0]),
 )
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_invariants_hold_at_every_event(
     jobs: Any, policy: str, fraction: Any, overhead_s: float
 ) -> None:

@@ -74,7 +74,7 @@ class Watched(Simulation):
 
 @pytest.mark.parametrize("policy", [p for p in SETS if p != "mebf-handoff"])
 @given(workloads())
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_no_allocation_overlaps_a_reservation(policy: str, given_: Any) -> None:
     jobs, booked = given_
     accepted = list[AdvanceReservation]()

@@ -10,13 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dq_server.core.evolution import FIT_RULES
 from dq_server.core.model.jobs import JobKind, JobSpec
+from dq_server.core.model.profile import EvolutionProfile
 from dq_server.core.policies.sets import SETS
 from dq_server.core.settings import configured, named_config
 from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
-from dq_server.sim.evolution import FIT_RULES, EvolutionProfile, plan_offline
-from dq_server.sim.profiled import Profiled
+from dq_server.sim.evolution import plan_offline
+from dq_server.sim.evolving import Profiled
 from dq_server.sim.toml_workload import read_toml
 from dq_server.sim.workload import ListedJob, ListedWorkload, configuration
 from harness.examples import examples

@@ -6,7 +6,6 @@ starts is asked in this order, and so are walltimes and other limits when time p
 
 from dq_server.core.feature import Features
 from dq_server.core.features.arrays import Arrays
-from dq_server.core.features.attaching import Attaching
 from dq_server.core.features.dependencies import Dependencies
 from dq_server.core.features.draining import Draining
 from dq_server.core.features.dynamic_requests import Requests
@@ -15,9 +14,7 @@ from dq_server.core.features.lifecycle import Lifecycle
 from dq_server.core.features.maintenance import Maintenance
 from dq_server.core.features.node_ends import NodeEnds
 from dq_server.core.features.nodes import Nodes
-from dq_server.core.features.output import Output
-from dq_server.core.features.placement import Keeping, Placing
-from dq_server.core.features.places import Placed
+from dq_server.core.features.placement import Placing
 from dq_server.core.features.pool import Pooling
 from dq_server.core.features.profiles import Profiles
 from dq_server.core.features.protection import Protecting
@@ -25,7 +22,6 @@ from dq_server.core.features.quotas import Quotas
 from dq_server.core.features.reservations import Reservations
 from dq_server.core.features.resizing import Resizing
 from dq_server.core.features.spawning import Spawning
-from dq_server.core.features.succession import Succeeding
 from dq_server.core.features.watch import Watching
 from dq_server.core.features.workers import WorkerJobsFeature
 
@@ -33,7 +29,6 @@ FEATURES = Features(
     (
         Placing(),
         Lifecycle(),
-        Attaching(),
         Dependencies(),
         Arrays(),
         Quotas(),
@@ -43,17 +38,13 @@ FEATURES = Features(
         Spawning(),
         Profiles(),
         Nodes(),
-        Placed(),
         Draining(),
         NodeEnds(),
         Reservations(),
         Maintenance(),
         WorkerJobsFeature(),
-        Succeeding(),
         Protecting(),
         Pooling(),
         Watching(),
-        Keeping(),
-        Output(),
     )
 )

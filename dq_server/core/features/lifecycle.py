@@ -1,4 +1,10 @@
-"""The life of a job: submitted, started, ended, killed, held. See jobs.TRANSITIONS.
+"""The life of a job: submitted, attached, started, ended, killed, held. See jobs.TRANSITIONS.
+
+A program that somebody has started with mpiexec may attach itself. Its ranks run before the
+scheduler hears of them. If the nodes where they run have idle processors for all of them, which
+nobody was promised and which no waiting job will need, these become the job's, and the job starts
+at once: the agents take its processes in instead of starting any. If not, the refusal says what is
+missing. From then on agents start the ranks that join it, whatever is configured.
 
 Sizes that a program declares itself (`legal=` of its session) are told when it has started, and
 narrow the sizes that the job was submitted with. A program on a size that it cannot run on does not
@@ -12,19 +18,31 @@ for the new ones.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from dq_server.core.feature import Feature, What, handles
 from dq_server.core.model import events as ev
-from dq_server.core.model.decisions import Ending
-from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
-from dq_server.core.model.interruption import unheard
+from dq_server.core.model.decisions import Ending, Start
+from dq_server.core.model.errors import (
+    InfeasibleRequest,
+    InsufficientResources,
+    InvalidSpec,
+    InvalidTransition,
+)
 from dq_server.core.model.jobs import ENDED, Job, JobState
+from dq_server.core.model.launching import Launching
 from dq_server.core.model.pool import Pool
 from dq_server.core.model.reasons import because, declare
+from dq_server.core.model.records import Record
+from dq_server.core.model.restarts import unheard
 from dq_server.core.model.spec import JobSpec
+from dq_server.core.model.state import State
 from dq_server.core.model.worlds import Worlds
-from dq_server.core.queue_again import queue_again
+from dq_server.core.planning import INF, free
+from dq_server.core.planning.delays import first_delayed
 from dq_server.core.turn import Turn
 
 EDITABLE = (JobState.HELD, JobState.WAITING, JobState.QUEUED)
@@ -34,6 +52,7 @@ JOBS_SKIPPED = 100_000
 RESIZES_BITS = 20  # of an epoch
 
 declare(
+    attached="started with mpiexec on {size} processors, and attached: {idle} were idle",
     killed_by_user="killed by {user}",
     failed_by_itself="the application failed: {why}",
     launch_failed="could not be started: {why}",
@@ -41,6 +60,15 @@ declare(
     edited="changed by {user}: {changes}",
     start_lost="no agent knows of start {instance}, and the journal has lost what became of it",
 )
+
+
+@dataclass(slots=True)
+class Attached(Record):
+    """Of a job that attached itself; empty for all others."""
+
+    key = "Attached"
+
+    pids: tuple[int, ...] = ()  # of the ranks that it started with
 
 
 class Lifecycle(Feature):
@@ -52,6 +80,27 @@ class Lifecycle(Feature):
         if not turn.accepted_before(spec):
             turn.admit(spec)
             turn.enter(turn.accept(spec))
+
+    @handles(ev.JobAttached)
+    def attached(self, turn: Turn, event: ev.JobAttached) -> None:
+        """A program that runs becomes a job; the same request id again yields the same job."""
+        spec, state = event.spec, turn.state
+        if turn.accepted_before(spec):
+            return
+        _check_attached(event)
+        if not turn.decided:
+            turn.ask_features(spec, running=True)
+        idle, processors = state.idle, _room(turn, event)
+        if not turn.decided:
+            _check_promises(turn, spec, len(processors))
+        job = turn.accept(spec)
+        for feature in turn.features[Feature.entered]:
+            feature.entered(turn, job)
+        Attached.of(job).pids = event.pids
+        job.move(JobState.QUEUED)
+        turn.enqueue(job)
+        reason = because("attached", size=len(processors), idle=idle)
+        turn.start(Start(job, spec.initial, reason, processors, Launching.JOIN))
 
     def _current(self, turn: Turn, job_id: int, instance: int) -> Job | None:
         """The job if this instance of it is the current one and active; None for old news."""
@@ -219,7 +268,7 @@ class Lifecycle(Feature):
         """Go on above all numbers that may have been given; start again what is unknown."""
         state = turn.state
         for job in [state.active[j] for j in event.unknown if j in state.active]:
-            queue_again(turn, job, because("start_lost", instance=job.instance))
+            turn.queue_again(job, because("start_lost", instance=job.instance))
         if not event.epoch:
             return
         state.next_job += JOBS_SKIPPED
@@ -233,6 +282,9 @@ class Lifecycle(Feature):
         """Nothing of the job is started any more: its environment may hold secrets."""
         if job.spec.env:  # an array has that of its jobs (arrays.py)
             job.spec = replace(job.spec, env={})
+
+    def view(self, state: State, job: Job) -> Mapping[str, Any]:
+        return {"attached": bool(Attached.of(job).pids)}
 
 
 def _change(name: str, old: float | None, new: float) -> str:
@@ -263,3 +315,64 @@ def _shown(sizes: tuple[int, ...]) -> str:
     """For people: the first of them."""
     first = ", ".join(map(str, sizes[:12]))
     return f"{first}, ..." if len(sizes) > 12 else first
+
+
+# --- programs that attach themselves -----------------------------------------------------------
+
+
+def _check_attached(event: ev.JobAttached) -> None:
+    spec, ranks = event.spec, len(event.pids)
+    spec.validate()
+    if spec.initial.size != ranks or len(event.place_of) != ranks:
+        raise InvalidSpec(f"the program runs with {ranks} ranks, not {spec.initial.size}")
+    if not set(event.place_of) <= set(range(len(event.places))):
+        raise InvalidSpec("a rank of the program runs nowhere")
+    nodes = [node for place in event.places for node in place]
+    if len(set(nodes)) < len(nodes):
+        raise InvalidSpec("the places where its ranks run have a node in common")
+    if spec.hold or spec.follows or spec.reservation or spec.profile:
+        raise InvalidSpec("a program that runs already cannot wait for a time, a job or a release")
+    if spec.needs is not None:
+        raise InvalidSpec("a program that runs already cannot choose its nodes: no needs")
+    if spec.protection is not None:
+        raise InvalidSpec("a program that somebody else started cannot be restarted: no protection")
+
+
+def _check_promises(turn: Turn, spec: JobSpec, size: int) -> None:
+    """InsufficientResources, with the figures, if others were promised what it runs on."""
+    state, now, planned_s = turn.state, turn.now, spec.planned_s
+    end_s = INF if planned_s is None else now + planned_s
+    usable = free(state, now, end_s)
+    if size > usable:
+        raise InsufficientResources(
+            f"it needs {size} processors: of the {state.idle} idle ones {usable} are not promised"
+        )
+    late = first_delayed(state, turn.config, now, size, end_s)
+    if late is not None:
+        raise InsufficientResources(
+            f"it needs {size} processors, {state.idle} are idle, but job {late[0].id}, which waits,"
+            f" would start {_how_late(late[1])}"
+        )
+
+
+def _room(turn: Turn, event: ev.JobAttached) -> tuple[int, ...]:
+    """The processor of each rank; InsufficientResources, with the figures, if there are too few."""
+    state, pool = turn.state, turn.state.processors
+    if state.paused:
+        raise InsufficientResources(f"nothing is granted at the moment: {state.paused}")
+    spare = [[p for p in pool.idle if pool.node_of[p] in nodes] for nodes in map(set, event.places)]
+    for place, count in Counter(event.place_of).items():
+        idle = len(spare[place])
+        if count > idle:
+            nodes = _named(event.places[place])
+            raise InsufficientResources(f"its {count} ranks run on {nodes}: {idle} idle processors")
+    mine = [iter(processors) for processors in spare]
+    return tuple(next(mine[place]) for place in event.place_of)
+
+
+def _named(nodes: tuple[str, ...]) -> str:
+    return nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes from {nodes[0]} to {nodes[-1]}"
+
+
+def _how_late(delay_s: float) -> str:
+    return "nobody knows when" if delay_s == INF else f"{delay_s:.0f} s later"

@@ -25,6 +25,7 @@ from dq_server.core.model.decisions import Start
 from dq_server.core.model.ends import (
     INF,
     MARGIN_S,
+    MOVABLE,
     Ends,
     NodeOptions,
     can_move,
@@ -82,7 +83,7 @@ class NodeEnds(Feature):
     def admit(self, turn: Turn, spec: JobSpec, count: int, *, running: bool) -> None:
         """Refuse what could be placed nowhere."""
         ends, pool = known(turn.state), turn.options(PoolOptions)
-        if spec.planned_s is None or spec.protection is not None or can_move_spec(spec):
+        if spec.planned_s is None or spec.protection is not None or spec.kind in MOVABLE:
             return
         if ends is None and pool.lasts_s is None:
             return
@@ -138,11 +139,6 @@ class NodeEnds(Feature):
         size, needs_s = job.preferred.size, until_s - turn.now
         reason = because("node_time_short", size=size, needs_s=needs_s, lasting=have)
         return [reason, *under_way(turn)]
-
-
-def can_move_spec(spec: JobSpec) -> bool:
-    """As model/ends.py, `can_move`, of a job that is only submitted."""
-    return spec.kind in ("malleable", "evolving")
 
 
 def _too_long(state: State, ends: Ends, job: Job, now: float) -> bool:

@@ -1,11 +1,12 @@
-"""Nodes come and go, and are loaded by others; grants are paused; time passes (walltimes).
+"""Nodes come and go, are loaded by others, and lose output; grants are paused; time passes.
 
-What the load outside DQ is good for: model/background.py.
+What the load outside DQ is good for: model/background.py. Where a job ran when: model/places.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from dq_server.core.feature import Change, Feature, What, handles
@@ -15,9 +16,10 @@ from dq_server.core.model.background import Left, LeftSizes, Load, Loads
 from dq_server.core.model.decisions import Ending
 from dq_server.core.model.ends import Ends
 from dq_server.core.model.jobs import Job, JobState
+from dq_server.core.model.places import Places, begin_span, note_nodes, ran_on, spans_of
 from dq_server.core.model.processors import Node
-from dq_server.core.model.ran_on import note_nodes, ran_on
 from dq_server.core.model.reasons import because, declare
+from dq_server.core.model.records import Record
 from dq_server.core.model.state import State
 from dq_server.core.model.walltimes import Walltimes, walltime_end
 from dq_server.core.model.worlds import Worlds
@@ -30,7 +32,17 @@ declare(
     node_shrank="node {node} came back with {has} processors instead of {had}: what ran on the"
     " others is lost",
     walltime_warning="{left_s:g} s of the walltime of {walltime_s:g} s are left",
+    output_lost="{lost_bytes} bytes of what its ranks on {node} have written are lost: {why}",
 )
+
+
+@dataclass(slots=True)
+class LostOutput(Record):
+    """Of a job: bytes of its output that are lost, by node and start."""
+
+    key = "LostOutput"
+
+    lost: dict[str, int] = field(default_factory=dict)
 
 
 class Nodes(Feature):
@@ -108,6 +120,7 @@ class Nodes(Feature):
 
     def started(self, turn: Turn, job: Job) -> None:
         note_nodes(turn.state, job, job.allocation)
+        begin_span(turn.state, job, turn.now)
 
     def resize_granted(self, turn: Turn, job: Job) -> None:
         """Its ranks are started before it is carried out; it is about to leave its size."""
@@ -117,8 +130,35 @@ class Nodes(Feature):
             nodes = list(dict.fromkeys(node_of[p] for p in job.allocation))
             LeftSizes.of(job).sizes[job.size] = Left(turn.now, nodes)
 
+    def resize_committed(self, turn: Turn, job: Job) -> None:
+        Places.of(job).end(turn.now)
+        begin_span(turn.state, job, turn.now)
+
+    def stopped(self, turn: Turn, job: Job, *, goes_on: bool) -> None:
+        if not goes_on:
+            Places.of(job).end(turn.now)
+
     def view(self, state: State, job: Job) -> Mapping[str, Any]:
-        return {"ran_on": ran_on(state, job)}
+        lost = sum(LostOutput.of(job).lost.values())
+        return {
+            "ran_on": ran_on(state, job),
+            "places": spans_of(job),
+            "output_lost_bytes": lost,
+        }
+
+    @handles(ev.OutputLost)
+    def output_lost(self, turn: Turn, event: ev.OutputLost) -> None:
+        """An agent reports how much of a start's output its nodes have lost, perhaps once more."""
+        job = turn.state.jobs.get(event.job)
+        if job is None:  # it ended long ago
+            return
+        lost, where = LostOutput.of(job).lost, f"{event.node} {event.instance}"
+        if event.lost_bytes <= lost.get(where, 0):
+            return
+        lost[where] = event.lost_bytes
+        reason = because("output_lost", lost_bytes=event.lost_bytes, node=event.node, why=event.why)
+        job.note(turn.now, "output", reason)
+        turn.state.touch(job)
 
     @handles(ev.BackgroundLoad)
     def load_changed(self, turn: Turn, event: ev.BackgroundLoad) -> None:

@@ -3,25 +3,23 @@
 Policies count processors; they do not see where these are. So a waiting job that would find enough
 idle ones, but too few that it can use, is *hidden* from them for a pass: it stands aside, and
 others pass it. If it is the first in line, idle processors on nodes that it can use are *kept* for
-it, so that those who pass cannot starve it. They are given back when a pass begins, because advance
-reservations and others to whom processors were promised come first, and kept again at its end.
+it, so that those who pass cannot starve it (model/placing.py, `hide_and_keep`).
 
 A job that does not find enough idle processors anywhere waits like any other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from dq_server.core.feature import Feature
 from dq_server.core.model.answers import Place, PlaceOf, Promises
-from dq_server.core.model.decisions import Start
 from dq_server.core.model.errors import InfeasibleRequest
 from dq_server.core.model.fitting import smallest_start
 from dq_server.core.model.jobs import Job, JobSpec, JobState
 from dq_server.core.model.needs import Needs
-from dq_server.core.model.placing import Placed, capable, check, described, room, spots
+from dq_server.core.model.placing import Placed, capable, check, described, room
 from dq_server.core.model.pool import Pool, PoolOptions
 from dq_server.core.model.processors import Node
 from dq_server.core.model.reasons import Reason, because, declare
@@ -47,8 +45,6 @@ HIDDEN = _Hidden()
 
 
 class Placing(Feature):
-    """Comes first in the order: what was kept is given back when a pass begins."""
-
     def admit(self, turn: Turn, spec: JobSpec, count: int, *, running: bool) -> None:
         """Refuse a job that no nodes could ever hold."""
         needs = spec.needs
@@ -71,12 +67,6 @@ class Placing(Feature):
     def started(self, turn: Turn, job: Job) -> None:
         if job.spec.needs is not None:
             _forget(turn.state, job)
-
-    def starts(self, turn: Turn) -> list[Start]:
-        """Give back what was kept. Nobody starts."""
-        if turn.state.processors.kept:
-            turn.state.processors.unkeep()
-        return []
 
     def line(self, state: State) -> PlaceOf | None:
         """Jobs that are hidden stand aside."""
@@ -130,74 +120,6 @@ class Placing(Feature):
             check(state)
             queued = {j.id for j in state.queue.values() if j.spec.needs is not None}
             assert queued == Placed.of(state).waiting.keys(), "`waiting` disagrees with the queue"
-
-
-class Keeping(Feature):
-    """Comes last: it looks at what those to whom something was promised have left."""
-
-    def starts(self, turn: Turn) -> list[Start]:
-        """Find out who is hidden from the policies in this pass, and keep what has to be kept."""
-        state = turn.state
-        if Placed.known(state) is None:
-            return []
-        placed = Placed.of(state)
-        last, on = placed.kept_for, placed.kept_on
-        placed.hidden, placed.kept_for, placed.kept_on = [], 0, {}
-        if not placed.waiting:
-            return []
-        found: dict[Needs, int] = {}
-        for job_id in placed.waiting:
-            job = state.jobs[job_id]
-            needs = job.spec.needs
-            assert needs is not None, "`waiting` lists jobs that have needs"
-            if needs not in found:
-                found[needs] = len(spots(state, job, needs))
-            size = smallest_start(job, turn.config.moldable)
-            if found[needs] < size <= state.idle:
-                placed.hidden.append(job_id)
-        if placed.hidden:
-            self._keep(turn, last, on)
-        return []
-
-    def _keep(self, turn: Turn, last: int, on: Container[str]) -> None:
-        """For the first in line, if it is hidden; `last`, `on`: for whom, and where, before."""
-        state, placed = turn.state, Placed.of(turn.state)
-        hidden, placed.hidden = placed.hidden, []
-        first = state.head(turn.now)  # of all that wait
-        placed.hidden = hidden
-        if first is None or first.id not in placed.hidden or first.spec.needs is None:
-            return
-        size = smallest_start(first, turn.config.moldable)
-        ranks_on = _chosen(state, first, size, on if last == first.id else ())
-        if not ranks_on:
-            return  # nodes are lost: it holds up nobody
-        placed.kept_for, placed.kept_on = first.id, ranks_on
-        idle, keep = set(state.processors.idle), list[int]()
-        for name, ranks in ranks_on.items():
-            keep += [p for p in state.processors.nodes[name].processors if p in idle][:ranks]
-        state.processors.keep(keep)
-
-
-def _chosen(state: State, job: Job, size: int, before: Container[str]) -> dict[str, int]:
-    """Nodes that will have room for the job, each with how many ranks.
-
-    First those where it was kept before, then where most is free. Empty: those that are up, and do
-    not drain, will not have enough.
-    """
-    pool, needs = state.processors, job.spec.needs
-    assert needs is not None, "asked for jobs that have needs"
-    now: dict[str, int] = {}
-    for p in spots(state, job, needs):
-        now[pool.node_of[p]] = now.get(pool.node_of[p], 0) + 1
-    nodes = [n for n in pool.nodes.values() if n.up and pool.withheld.isdisjoint(n.processors)]
-    nodes.sort(key=lambda node: (node.name not in before, -now.get(node.name, 0)))
-    found, missing = dict[str, int](), size
-    for node in nodes:
-        ranks = min(missing, capable(node, needs))
-        if ranks:
-            found[node.name] = ranks
-            missing -= ranks
-    return {} if missing else found
 
 
 def _forget(state: State, job: Job) -> None:

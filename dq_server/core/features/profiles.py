@@ -1,6 +1,6 @@
 """Jobs whose evolution is known when they are submitted: the server carries their profiles out.
 
-Source: Klein & Pérez 2011 (../evolution/), here online and beside jobs of every other kind. The
+Source: Klein & Pérez 2011 (../evolution.py), here online and beside jobs of every other kind. The
 option `fit` says how a profile may be delayed and expanded. What was scheduled is a promise:
 
 waiting   Such a job gets its scheduled profile in queue order, beside what running jobs are planned
@@ -29,8 +29,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil, floor
 from typing import Any
 
-from dq_server.core.evolution.plan import place
-from dq_server.core.evolution.rules import fit_rule
+from dq_server.core.evolution import fit_rule, place
 from dq_server.core.feature import Change, Feature, Rank, What
 from dq_server.core.model.actions import WarnJob
 from dq_server.core.model.answers import Place, PlaceOf, Promises
@@ -227,7 +226,7 @@ class Profiles(Feature, Promises):
         for job in Profiled.of(state).jobs.values():
             scheduled = Promise.of(job).scheduled
             if scheduled is not None and (not to_promise or job.id in state.active):
-                scheduled.take_rest_from(taken)
+                scheduled.take_from(taken)
 
     def beyond(
         self, state: State, job: Job, end_s: float, held: int, now: float, *, to_promise: bool
@@ -344,7 +343,7 @@ def _keep(turn: Turn, job: Job, taken: StepFunction) -> None:
         else:
             return
     booked = replace(promised, start_s=booked_s)
-    booked.take_rest_from(taken)
+    booked.take_from(taken)
     if taken.max(taken.origin_s, booked.end_s) <= prospect(state):
         promise.scheduled = replace(promised, start_s=now_s)
     else:

@@ -17,11 +17,19 @@ its place in the queue, or it fails with the reason why it is not restarted.
 
 It may start on any legal size: it continues on the largest one up to its last that there is room
 for (`Job.preferred`, model/fitting.py).
+
+Resizes by restart (docs/mpi.md), from RUNNING to STARTING. Not every MPI can take ranks into a
+running job, or let some leave. There the ranks write a copy of what is declared, say so
+(RestartReady) and all end. When they have, the resize is committed and the job's next start begins
+on the new processors, from the copy. The job never lets go of what it keeps, so nothing can come in
+between, and it is the same job: iterations, sizes tried, walltime and requests of its user stay. If
+anything fails before the new ranks have their data, the job starts again from the copy, on the size
+that it had, whether it is protected or not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -30,16 +38,24 @@ from dq_server.core.feature import Act, Change, Feature, What, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import JobRestarts
 from dq_server.core.model.decisions import Ending
-from dq_server.core.model.errors import InvariantViolation
-from dq_server.core.model.interruption import Interruption, is_whole
+from dq_server.core.model.errors import InvalidTransition, InvariantViolation
 from dq_server.core.model.jobs import ACTIVE, Job, JobKind, JobState
 from dq_server.core.model.protection import Protection, torn_down
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.records import Record
+from dq_server.core.model.restarts import (
+    TRIES,
+    Interruption,
+    Succession,
+    end_guard,
+    is_guarded,
+    is_ready,
+    is_whole,
+    keep_guard,
+)
 from dq_server.core.model.sizes import largest_at_most
 from dq_server.core.model.state import State
-from dq_server.core.model.succession import TRIES, Succession, is_guarded, keep_guard
-from dq_server.core.transaction import back_off
+from dq_server.core.transaction import back_off, carried_out, succeed, withdrawn
 from dq_server.core.turn import Turn
 
 # Ends that were done to the job.
@@ -61,6 +77,9 @@ declare(
     " {total_s:.3g} s in total",
     unprotected="no copy of its data can be made, the last one stays: {why}",
     protected_again="copies of its data are made again, the last of turn {step}",
+    resizes_by_restart="its MPI takes no ranks into a running job: a resize ends them all, and"
+    " others start from a copy of the data",
+    restart_cost="a resize ends all ranks and starts others; the last one took {cost_s:.3g} s",
 )
 
 
@@ -104,11 +123,39 @@ class Protecting(Feature):
             copies.count += 1
             copies.step, copies.last_s, copies.nbytes = event.step, event.took_s, event.nbytes
 
-    def restart_of(self, turn: Turn, job: Job, ending: Ending) -> Act | None:
-        """The start of a protected job, or of one with retries, is over before its end.
+    @handles(ev.ResizesByRestart)
+    def by_restart(self, turn: Turn, event: ev.ResizesByRestart) -> None:
+        """The program has started, under an MPI that takes no ranks in."""
+        job = turn.state.job(event.job)
+        if job.instance != event.instance or job.state not in ACTIVE:
+            raise InvalidTransition(f"job {job.id} is {job.state}: this start of it is over")
+        if not job.launching.restarts:
+            job.launching = job.launching.by_restart
+            job.note(turn.now, "mpi", because("resizes_by_restart"))
 
-        Then it waits for its nodes; then it is decided.
+    @handles(ev.RestartReady)
+    def ready(self, turn: Turn, event: ev.RestartReady) -> None:
+        """The copy is complete; if this is accepted, all ranks end."""
+        job, pending = turn.state.job(event.job), turn.state.job(event.job).resize
+        running = job.instance == event.instance and job.state in (
+            JobState.STARTING,
+            JobState.RUNNING,
+        )
+        if not running or pending is None or pending.resize_id != event.resize_id:
+            raise InvalidTransition(f"job {job.id} has no such resize under way any more")
+        reason = withdrawn(turn.state, job)
+        if reason is not None:
+            raise InvalidTransition(reason.text)
+        if not job.launching.restarts:
+            raise InvalidTransition(f"job {job.id} is not resized by restart")
+        Succession.of(job).ready = event.resize_id
+
+    def restart_of(self, turn: Turn, job: Job, ending: Ending) -> Act | None:
+        """Its ranks have ended for a resize; or the start of a protected job, or of one with
+        retries, is over before its end: it waits for its nodes, then it is decided.
         """
+        if job.resize is not None and _ended_for_resize(job, ending):
+            return partial(succeed, job, job.resize)
         guarded = is_guarded(job) and not (job.work_done and ending.exit_code == 0)
         if job.spec.protection is None and not guarded and not _may_retry(job):
             return None
@@ -152,23 +199,43 @@ class Protecting(Feature):
             if job.restarts or is_guarded(job):
                 _prefer(turn, job)
 
+    def usable(self, turn: Turn, job: Job, idle: Sequence[int]) -> Sequence[int] | None:
+        """First where its last start was: its partners' copies are there."""
+        protection, nodes = job.spec.protection, Interruption.of(job).nodes
+        if protection is None or protection.how != "partner" or not nodes:
+            return None
+        node_of = turn.state.processors.node_of
+        return sorted(idle, key=lambda p: node_of[p] not in nodes)
+
     def started(self, turn: Turn, job: Job) -> None:
         """What becomes of its last start does not matter any more."""
         _forget_interruption(job)
 
+    def measured(self, turn: Turn, job: Job) -> None:
+        """Who makes turns has its data, though the word of that got lost."""
+        inherits = Succession.of(job).inherits
+        if inherits:
+            carried_out(turn, job, inherits)
+
     def ended(self, turn: Turn, job: Job) -> None:
-        """It is not restarted any more."""
+        """It is not restarted any more, nor from the copy of a resize."""
+        if is_guarded(job):
+            end_guard(job)
         _forget_interruption(job)
         Interrupted.of(turn.state).jobs.pop(job.id, None)
 
     def explain(self, turn: Turn, job: Job) -> list[Reason]:
-        """Why it is not in the queue yet; what its copies cost, and whether one can be made."""
+        """Why it is not in the queue yet; what its resizes and copies cost."""
         if job.state is JobState.RESTARTING:
             waits = because("restarting")
             return [waits, job.end_reason] if job.end_reason else [waits]
         if job.state not in ACTIVE:
             return []
-        copies, reasons = Copies.of(job), []
+        copies, reasons = Copies.of(job), list[Reason]()
+        if job.launching.restarts:
+            cost_s = Succession.of(job).cost_s
+            costs = because("restart_cost", cost_s=cost_s)
+            reasons.append(costs if cost_s else because("resizes_by_restart"))
         if copies.count:
             mib = copies.nbytes / (1 << 20)
             figures = {"count": copies.count, "step": copies.step, "mib": mib}
@@ -181,6 +248,7 @@ class Protecting(Feature):
 
     def view(self, state: State, job: Job) -> Mapping[str, Any]:
         return {
+            "resizes_by_restart": job.launching.restarts,
             "restarts": job.restarts,
             "protection": _shown(job, job.spec.protection),
             "retries": job.retries,
@@ -192,6 +260,16 @@ class Protecting(Feature):
         for job in state.jobs.values():
             if (job.state is JobState.RESTARTING) != (job.id in interrupted):
                 raise InvariantViolation(f"job {job.id} is {job.state}, `Interrupted` disagrees")
+        for job in state.active.values():
+            found = Succession.of(job)
+            if found.inherits and found.former is None:
+                raise InvariantViolation(f"job {job.id} begins from a copy made nowhere")
+
+
+def _ended_for_resize(job: Job, ending: Ending) -> bool:
+    """Whether the ranks have ended for a resize by restart, all of them well."""
+    well = ending.exit_code == 0 and not ending.error and not job.work_done
+    return well and is_ready(job) and job.state in (JobState.STARTING, JobState.RUNNING)
 
 
 def _interrupt(job: Job, reason: Reason, guarded: bool, turn: Turn) -> None:

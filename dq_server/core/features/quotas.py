@@ -84,7 +84,7 @@ class Quotas(Feature):
 
     def admit(self, turn: Turn, spec: JobSpec, count: int, *, running: bool) -> None:
         """Refuse what exceeds a limit for ever, and more jobs than may be in the system."""
-        for entity, limits in turn.options(QuotaOptions).of(spec.user):
+        for entity, limits in _bounds(turn.state, spec.user):
             _check_ever(spec, entity, limits)
             if limits.queued is None:
                 continue
@@ -104,8 +104,7 @@ class Quotas(Feature):
         """A job that has limits is let in by a pass, which looks at all that wait, in order."""
         if _held(job):
             return Hold()
-        options: QuotaOptions = state.options(QuotaOptions)
-        return Hold(partial(_wait, job)) if options.of(job.spec.user) else None
+        return Hold(partial(_wait, job)) if _bounds(state, job.spec.user) else None
 
     def starts(self, turn: Turn) -> list[Start]:
         """Who may be in the queue? Nobody starts."""
@@ -164,9 +163,8 @@ class Quotas(Feature):
 
     def limit(self, state: State, job: Job, *, asked: bool) -> Bound | None:
         """What the limits leave; nothing more while others wait for that, unless `asked`."""
-        options: QuotaOptions = state.options(QuotaOptions)
         found: list[Bound] = []
-        for entity, limits in options.of(job.spec.user):
+        for entity, limits in _bounds(state, job.spec.user):
             limit = limits.processors
             if limit is None:
                 continue
@@ -222,9 +220,10 @@ def _limit(entity: Entity, what: str) -> str:
     return f"{entity.words} {what}"
 
 
-def _bounds(turn: Turn, job: Job) -> Bounds:
-    """What the job is bound by."""
-    return QuotaUse.of(turn.state).bounds(turn.options(QuotaOptions), job.spec.user)
+def _bounds(state: State, user: str) -> Bounds:
+    """What the user's jobs are bound by."""
+    options: QuotaOptions = state.options(QuotaOptions)
+    return QuotaUse.of(state).bounds(options, user) if options.limited else []
 
 
 def _check_ever(spec: JobSpec, entity: Entity, limits: Limits) -> None:
@@ -243,7 +242,7 @@ def _check_ever(spec: JobSpec, entity: Entity, limits: Limits) -> None:
 def _check_now(turn: Turn, spec: JobSpec) -> None:
     """InsufficientResources for a program that runs already, and cannot wait for its turn."""
     book = QuotaUse.of(turn.state)
-    for entity, limits in turn.options(QuotaOptions).of(spec.user):
+    for entity, limits in _bounds(turn.state, spec.user):
         for what in WHATS:
             if _exceeds(turn, what, entity, limits, book, spec.initial.size):
                 reason = _why(turn, what, entity, limits, book, spec.initial.size)
@@ -285,26 +284,29 @@ def _why(turn: Turn, what: str, entity: Entity, limits: Limits, book: Uses, size
     )
 
 
-def _blocked(turn: Turn, job: Job, book: Uses, by_limit: Mapping[str, list[int]]) -> str | None:
+def _blocked(
+    turn: Turn, job: Job, bounds: Bounds, book: Uses, by_limit: Mapping[str, list[int]]
+) -> str | None:
     """The limit that keeps the job out of the queue: it is exceeded, or others wait for it."""
-    for entity, limits in _bounds(turn, job):
-        if limits.processors is not None and amount(job) > limits.processors:
+    size = amount(job)
+    for entity, limits in bounds:
+        if limits.processors is not None and size > limits.processors:
             # The limit was higher when it was submitted: it must not stand in the way of others.
             return _limit(entity, f"never {job.id}")
         for what in WHATS:
-            ahead = by_limit.get(limit := _limit(entity, what))
-            if ahead and ahead[0] < job.id:
-                return limit
-            if _exceeds(turn, what, entity, limits, book, amount(job)):
-                return limit
+            # The only one is that where it waits itself.
+            ahead = by_limit.get(_limit(entity, what)) if len(by_limit) > 1 else None
+            behind = ahead is not None and ahead[0] < job.id
+            if behind or _exceeds(turn, what, entity, limits, book, size):
+                return _limit(entity, what)
     return None
 
 
-def _fit(turn: Turn, job: Job) -> None:
+def _fit(turn: Turn, job: Job, bounds: Bounds) -> None:
     """A job that may start on several sizes starts on one that its limits allow at all."""
     if job.spec.kind not in ADAPTABLE:
         return
-    for entity, limits in _bounds(turn, job):
+    for entity, limits in bounds:
         limit, size = limits.processors, job.preferred.size
         if limit is not None and size > limit:
             target = largest_at_most(job.spec.configurations, limit)
@@ -356,8 +358,9 @@ def _put_back(turn: Turn) -> None:
         book.add(job.spec.user, use_of(job, counts=True))
     leaving: list[tuple[Job, str]] = []
     for job in state.queue.values():
-        _fit(turn, job)
-        limit = _blocked(turn, job, book, {})
+        bounds = _bounds(state, job.spec.user)
+        _fit(turn, job, bounds)
+        limit = _blocked(turn, job, bounds, book, {})
         if limit is not None:
             leaving.append((job, limit))
             continue
@@ -373,7 +376,12 @@ def _let_in(turn: Turn, quotas: Quotas) -> None:
     """The first that waits for each limit, in the order of submission, as long as they fit."""
     state = turn.state
     by_limit = QuotaWaits.of(state).by_limit
-    heads = [(ids[0], limit) for limit, ids in by_limit.items()]
+    use, options = QuotaUse.of(state), turn.options(QuotaOptions)
+    heads = [
+        (ids[0], limit)
+        for limit, ids in by_limit.items()
+        if limit == NEW or use.may_differ(options, state.jobs[ids[0]].spec.user)
+    ]
     heapify(heads)
     closed: set[str] = set()
     while heads:
@@ -381,8 +389,9 @@ def _let_in(turn: Turn, quotas: Quotas) -> None:
         if limit in closed or by_limit.get(limit, [0])[0] != job_id:
             continue
         job = state.jobs[job_id]
-        _fit(turn, job)
-        found = _blocked(turn, job, QuotaUse.of(state), by_limit)
+        bounds = use.bounds(options, job.spec.user)
+        _fit(turn, job, bounds)
+        found = _blocked(turn, job, bounds, QuotaUse.of(state), by_limit)
         if found is not None and found == limit:
             closed.add(limit)
             continue
@@ -401,14 +410,14 @@ def _explain(turn: Turn, job: Job) -> list[Reason]:
     """Who is first where the job waits, and every limit that keeps the first of them out."""
     state, waits = turn.state, QuotaHeld.of(job).limit
     first = state.jobs[QuotaWaits.of(state).by_limit[waits][0]]
-    book, options = QuotaUse.of(state), turn.options(QuotaOptions)
+    book = QuotaUse.of(state)
     told: list[Reason] = []
-    for entity, _ in options.of(job.spec.user):
+    for entity, _ in _bounds(state, job.spec.user):
         here = waits in (_limit(entity, what) for what in WHATS)
         if here and first is not job:
             told.append(because("quota_behind", first=first.id, who=entity.words))
     size = amount(first)
-    for entity, limits in options.of(first.spec.user):
+    for entity, limits in _bounds(state, first.spec.user):
         broken = [w for w in WHATS if _exceeds(turn, w, entity, limits, book, size)]
         why = [_why(turn, what, entity, limits, book, size) for what in broken]
         told += why if first is job else [_of_another(reason, first) for reason in why]

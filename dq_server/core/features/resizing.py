@@ -30,8 +30,7 @@ from dq_server.core.model.workers import WorkerJobs
 from dq_server.core.offer import Offer, Waiting, offer_to
 from dq_server.core.planning import free
 from dq_server.core.policies.base import GiveWay
-from dq_server.core.restart_resize import carried_out
-from dq_server.core.transaction import abort, commit, prepare, withdrawn
+from dq_server.core.transaction import abort, carried_out, commit, prepare, withdrawn
 from dq_server.core.turn import INF, Turn
 
 declare(

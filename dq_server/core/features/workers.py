@@ -36,9 +36,9 @@ from dq_server.core.model.decisions import Start
 from dq_server.core.model.derived import Derived
 from dq_server.core.model.errors import InvariantViolation
 from dq_server.core.model.jobs import Job, JobState, Remap, Stay
+from dq_server.core.model.places import note_nodes
 from dq_server.core.model.placing import room, take
 from dq_server.core.model.pool import prospect
-from dq_server.core.model.ran_on import note_nodes
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.state import State
 from dq_server.core.model.stepfunction import StepFunction

@@ -15,7 +15,7 @@ from dq_server.core.model.tracking import Finding
 class Start:
     """Start this queued job now, on this configuration.
 
-    `processors`: where its ranks run already (features/attaching.py), idle until now; empty: any
+    `processors`: where its ranks run already (features/lifecycle.py), idle until now; empty: any
     will do. `launching`: None stands for the configured one.
     """
 

@@ -20,7 +20,7 @@ from dq_server.core.model.state import State
 INF = float("inf")
 LEAD_PART = 1 / 4  # of a node's time that its draining may take at most
 MARGIN_S = 2.0  # what has not left is ended so long before: copies in memory are saved
-
+MOVABLE = (JobKind.MALLEABLE, JobKind.EVOLVING, JobKind.WORKERS)  # jobs that can leave a node
 
 LEAVE_WITHIN_S_MAX = 7 * 86400.0
 
@@ -108,7 +108,7 @@ def offered(state: State) -> Iterator[Node]:
 
 def can_move(job: Job) -> bool:
     """Whether the job can leave a node and go on."""
-    return job.spec.kind in (JobKind.MALLEABLE, JobKind.EVOLVING, JobKind.WORKERS)
+    return job.spec.kind in MOVABLE
 
 
 def needed_until_s(state: State, ends: Ends, job: Job, now: float) -> float:

@@ -8,23 +8,63 @@ from dataclasses import dataclass, field
 
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import JobSpec
-from dq_server.core.model.node_events import BackgroundLoad as BackgroundLoad
-from dq_server.core.model.node_events import NodeJoined as NodeJoined
-from dq_server.core.model.node_events import NodeLost as NodeLost
-from dq_server.core.model.program_events import ResizesByRestart as ResizesByRestart
-from dq_server.core.model.program_events import RestartReady as RestartReady
-from dq_server.core.model.program_events import SizesDeclared as SizesDeclared
+
+EVENTS: dict[str, type[Event]] = {}  # by name, as a journal has them
+
+
+class Event:
+    """Base of all events."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls) -> None:
+        EVENTS[cls.__name__] = cls  # @dataclass(slots=True) makes it twice: the later one counts
 
 
 @dataclass(frozen=True, slots=True)
-class Configured:
+class Configured(Event):
     """From now on the scheduler follows this configuration."""
 
     config: SchedulerConfig
 
 
 @dataclass(frozen=True, slots=True)
-class DrainRequested:
+class NodeJoined(Event):
+    """A node offers processors. Joining again under the same name brings it back.
+
+    One that is up has what it says from now on; what ran on processors that are gone is lost.
+    """
+
+    node: str
+    processors: int
+    speed: float = 1.0  # relative to the others
+    memory: int = 0  # bytes; 0: not known
+    gpus: int = 0
+    features: tuple[str, ...] = ()
+    until_s: float | None = None  # its time ends then; None: not known, or an engine says so
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLost(Event):
+    """A node no longer answers: its processors are gone, jobs on it must end everywhere."""
+
+    node: str
+    why: str = "no heartbeat"
+
+
+@dataclass(frozen=True, slots=True)
+class BackgroundLoad(Event):
+    """Processes outside DQ keep so many processors of a machine busy, others than before.
+
+    nodes  of the machine
+    """
+
+    nodes: tuple[str, ...]
+    processors: float
+
+
+@dataclass(frozen=True, slots=True)
+class DrainRequested(Event):
     """Nothing new shall run on a node, and what runs there shall leave it.
 
     within_s  what is left there then is ended; None: it may stay for as long as it needs
@@ -43,7 +83,7 @@ class DrainRequested:
 
 
 @dataclass(frozen=True, slots=True)
-class ResumeRequested:
+class ResumeRequested(Event):
     """A node shall not drain any more.
 
     life  of another agent that has taken over from the one that was told to go; empty: a user asks
@@ -54,7 +94,7 @@ class ResumeRequested:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeLeft:
+class NodeLeft(Event):
     """An empty node that was to leave has left.
 
     life  of its agent, so that this one is not taken for one that comes back
@@ -65,7 +105,7 @@ class NodeLeft:
 
 
 @dataclass(frozen=True, slots=True)
-class TicketPending:
+class TicketPending(Event):
     """The engine has taken the request for a node in, and cannot say when it is granted."""
 
     ticket: int
@@ -73,7 +113,7 @@ class TicketPending:
 
 
 @dataclass(frozen=True, slots=True)
-class TicketStarted:
+class TicketStarted(Event):
     """A node that was asked for is granted: it starts, and will join under this name."""
 
     ticket: int
@@ -82,7 +122,7 @@ class TicketStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class TicketRefused:
+class TicketRefused(Event):
     """A node that was asked for will not come."""
 
     ticket: int
@@ -90,7 +130,7 @@ class TicketRefused:
 
 
 @dataclass(frozen=True, slots=True)
-class TicketRevoked:
+class TicketRevoked(Event):
     """The engine takes a node back: within so many seconds nothing may be left there."""
 
     ticket: int
@@ -99,7 +139,7 @@ class TicketRevoked:
 
 
 @dataclass(frozen=True, slots=True)
-class TicketEnded:
+class TicketEnded(Event):
     """There is no node under this ticket any more: it was given back, or has gone by itself."""
 
     ticket: int
@@ -108,14 +148,14 @@ class TicketEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class JobSubmitted:
+class JobSubmitted(Event):
     """A new job. A spec whose `request_id` was seen before yields the same job again."""
 
     spec: JobSpec
 
 
 @dataclass(frozen=True, slots=True)
-class ArraySubmitted:
+class ArraySubmitted(Event):
     """New jobs of one description, told from each other by an index (features/arrays.py).
 
     at_most  so many of them are in the queue or active at once; 0: any number
@@ -130,7 +170,7 @@ class ArraySubmitted:
 
 
 @dataclass(frozen=True, slots=True)
-class ArrayRequested:
+class ArrayRequested(Event):
     """A user wants all jobs of an array that can be killed, held or released to be so (`what`)."""
 
     array: int
@@ -139,7 +179,7 @@ class ArrayRequested:
 
 
 @dataclass(frozen=True, slots=True)
-class JobAttached:
+class JobAttached(Event):
     """Somebody has started a program by other means, and it wants to be a job.
 
     Its ranks run already: rank r, process `pids[r]`, on one of the nodes `places[place_of[r]]`.
@@ -153,7 +193,7 @@ class JobAttached:
 
 
 @dataclass(frozen=True, slots=True)
-class JobStarted:
+class JobStarted(Event):
     """The application's processes run."""
 
     job: int
@@ -161,7 +201,7 @@ class JobStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class JobEnded:
+class JobEnded(Event):
     """The application ended by itself, crashed or was killed; `error`: why it could not be started,
     or, once it runs, how its processes were lost."""
 
@@ -172,7 +212,7 @@ class JobEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class JobGaveUp:
+class JobGaveUp(Event):
     """The application says why it is about to end without success."""
 
     job: int
@@ -181,7 +221,7 @@ class JobGaveUp:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkDone:
+class WorkDone(Event):
     """The program of a resized or protected job has left its session in order.
 
     MPICH 5.0.2's launcher ends with code 0 when a rank that joined later is killed, so that an exit
@@ -196,7 +236,33 @@ class WorkDone:
 
 
 @dataclass(frozen=True, slots=True)
-class CopyMade:
+class SizesDeclared(Event):
+    """The program says on which sizes it can run; the job has no others from then on."""
+
+    job: int
+    instance: int
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ResizesByRestart(Event):
+    """The program runs under an MPI that takes no ranks into a running job, and lets none leave."""
+
+    job: int
+    instance: int
+
+
+@dataclass(frozen=True, slots=True)
+class RestartReady(Event):
+    """All that is declared is in a complete copy: all ranks end, for others on the new size."""
+
+    job: int
+    instance: int
+    resize_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class CopyMade(Event):
     """A protected job has copied its data, or tried to (`error`).
 
     step     turns of its loop that the copy holds
@@ -213,7 +279,7 @@ class CopyMade:
 
 
 @dataclass(frozen=True, slots=True)
-class OutputLost:
+class OutputLost(Event):
     """So many bytes of what a start's ranks on a node have written could not be kept, in all."""
 
     job: int
@@ -224,7 +290,7 @@ class OutputLost:
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessorsVacated:
+class ProcessorsVacated(Event):
     """No process of the job is left on these processors; without a list: on any of its own."""
 
     job: int
@@ -232,7 +298,7 @@ class ProcessorsVacated:
 
 
 @dataclass(frozen=True, slots=True)
-class RemapPoint:
+class RemapPoint(Event):
     """The application finished an iteration and asks what to do (thesis, 3.3.1).
 
     seq                   counts the job's remap points in this instance; a repeat gets the same
@@ -263,7 +329,7 @@ class RemapPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class PointsPassed:
+class PointsPassed(Event):
     """Remap points that the application passed without asking, on the processors that it has now.
 
     Live applications ask at each one. A simulated job reports so those at which it would have been
@@ -280,7 +346,7 @@ class PointsPassed:
 
 
 @dataclass(frozen=True, slots=True)
-class RanksLost:
+class RanksLost(Event):
     """Ranks of a protected job have died; the others are free to go on in the same processes."""
 
     job: int
@@ -289,7 +355,7 @@ class RanksLost:
 
 
 @dataclass(frozen=True, slots=True)
-class ResizeCommitted:
+class ResizeCommitted(Event):
     """The application runs on its new size.
 
     On what it gave up ranks may still be ending: ProcessorsVacated says when they have.
@@ -304,7 +370,7 @@ class ResizeCommitted:
 
 
 @dataclass(frozen=True, slots=True)
-class ResizeAborted:
+class ResizeAborted(Event):
     """The resize could not be carried out; the application goes on at its old size.
 
     mistake: of the program; see Job.cannot_grow.
@@ -318,7 +384,7 @@ class ResizeAborted:
 
 
 @dataclass(frozen=True, slots=True)
-class KillRequested:
+class KillRequested(Event):
     """A user wants the job gone."""
 
     job: int
@@ -326,21 +392,21 @@ class KillRequested:
 
 
 @dataclass(frozen=True, slots=True)
-class HoldRequested:
+class HoldRequested(Event):
     """A queued job shall not be started."""
 
     job: int
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseRequested:
+class ReleaseRequested(Event):
     """A held job may be started again."""
 
     job: int
 
 
 @dataclass(frozen=True, slots=True)
-class JobEdited:
+class JobEdited(Event):
     """A user changes a job that waits; None: as it is. `walltime_s`: seconds."""
 
     job: int
@@ -350,7 +416,7 @@ class JobEdited:
 
 
 @dataclass(frozen=True, slots=True)
-class ResizeRequested:
+class ResizeRequested(Event):
     """A user wants the job on this many processors, at its next remap point.
 
     `rows`: of the grid, which must be one of the job's; 0: the one that is used at this size.
@@ -364,14 +430,14 @@ class ResizeRequested:
 
 
 @dataclass(frozen=True, slots=True)
-class SizeReleased:
+class SizeReleased(Event):
     """The user does not hold the job's size any more: the scheduler may resize it again."""
 
     job: int
 
 
 @dataclass(frozen=True, slots=True)
-class SessionOpened:
+class SessionOpened(Event):
     """The program of a job has opened its session: it can be resized, if its kind allows."""
 
     job: int
@@ -379,7 +445,7 @@ class SessionOpened:
 
 
 @dataclass(frozen=True, slots=True)
-class RankReported:
+class RankReported(Event):
     """One rank says where it is, because the others do not come, or it does not get on itself.
 
     what     "left": it has left its session; "stays": it is in a turn, or at its end; "goes on"
@@ -404,7 +470,7 @@ class RankReported:
 
 
 @dataclass(frozen=True, slots=True)
-class DynamicRequested:
+class DynamicRequested(Event):
     """An evolving application asks for more processors (Prabhakaran et al. 2014, tm_dynget).
 
     request    counts the job's requests and releases in this instance, from 1; a repeat gets the
@@ -420,7 +486,7 @@ class DynamicRequested:
 
 
 @dataclass(frozen=True, slots=True)
-class DynamicReleased:
+class DynamicReleased(Event):
     """An evolving application gives processors back (tm_dynfree): these, or `count` of its choice.
 
     The scheduler chooses which if none are named. `request`: see DynamicRequested.
@@ -434,7 +500,7 @@ class DynamicReleased:
 
 
 @dataclass(frozen=True, slots=True)
-class SpawnRequested:
+class SpawnRequested(Event):
     """A rank calls MPI_Comm_spawn: where may the new ones run?
 
     ticket      counts what `agent` has asked in this start of the job; a repeat gets the same
@@ -456,7 +522,7 @@ class SpawnRequested:
 
 
 @dataclass(frozen=True, slots=True)
-class WorldEnded:
+class WorldEnded(Event):
     """All ranks of a world that the job's program spawned have ended."""
 
     job: int
@@ -465,7 +531,7 @@ class WorldEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerEnded:
+class WorkerEnded(Event):
     """A worker of a worker job has ended by itself, with exit code 0. `world`: which one."""
 
     job: int
@@ -489,14 +555,14 @@ class AdvanceReservation:
 
 
 @dataclass(frozen=True, slots=True)
-class ReservationMade:
+class ReservationMade(Event):
     """Processors shall be kept for somebody (features/reservations.py)."""
 
     reservation: AdvanceReservation
 
 
 @dataclass(frozen=True, slots=True)
-class ReservationCancelled:
+class ReservationCancelled(Event):
     """They need not be kept any more."""
 
     name: str
@@ -516,21 +582,21 @@ class MaintenanceWindow:
 
 
 @dataclass(frozen=True, slots=True)
-class MaintenancePlanned:
+class MaintenancePlanned(Event):
     """Nodes shall be empty for a while (features/maintenance.py)."""
 
     window: MaintenanceWindow
 
 
 @dataclass(frozen=True, slots=True)
-class MaintenanceCancelled:
+class MaintenanceCancelled(Event):
     """They need not be empty any more."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class GrantsPaused:
+class GrantsPaused(Event):
     """From now on no processor is granted to anybody, until the same event says otherwise.
 
     A shell pauses when it cannot carry grants out: it has just started and does not know yet
@@ -542,7 +608,7 @@ class GrantsPaused:
 
 
 @dataclass(frozen=True, slots=True)
-class EventsLost:
+class EventsLost(Event):
     """Others may have happened before, which nobody knows any more: the journal was mended, or
     restored from a backup.
 
@@ -556,60 +622,5 @@ class EventsLost:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(Event):
     """Time passed: walltimes and other limits are looked at."""
-
-
-Event = (
-    Configured
-    | NodeJoined
-    | NodeLost
-    | BackgroundLoad
-    | DrainRequested
-    | ResumeRequested
-    | NodeLeft
-    | TicketPending
-    | TicketStarted
-    | TicketRefused
-    | TicketRevoked
-    | TicketEnded
-    | JobSubmitted
-    | ArraySubmitted
-    | ArrayRequested
-    | JobAttached
-    | JobStarted
-    | JobEnded
-    | JobGaveUp
-    | SizesDeclared
-    | ResizesByRestart
-    | RestartReady
-    | CopyMade
-    | WorkDone
-    | OutputLost
-    | ProcessorsVacated
-    | RemapPoint
-    | PointsPassed
-    | RanksLost
-    | ResizeCommitted
-    | ResizeAborted
-    | KillRequested
-    | HoldRequested
-    | ReleaseRequested
-    | JobEdited
-    | ResizeRequested
-    | SizeReleased
-    | SessionOpened
-    | RankReported
-    | DynamicRequested
-    | DynamicReleased
-    | SpawnRequested
-    | WorldEnded
-    | WorkerEnded
-    | ReservationMade
-    | ReservationCancelled
-    | MaintenancePlanned
-    | MaintenanceCancelled
-    | GrantsPaused
-    | EventsLost
-    | Tick
-)

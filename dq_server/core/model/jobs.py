@@ -10,7 +10,7 @@ quotas get tighter it is so again. A job in KILLING still
 owns its processors: they return when the nodes confirm that they are empty. A protected job in
 RESTARTING has been interrupted; its nodes are still to confirm that nothing of it is left. One that
 is resized by restart goes from RUNNING to STARTING. The next start is the next instance. One that
-waits to start again is DONE if it turns out that its last start has ended well (interruption.py).
+waits to start again is DONE if it turns out that its last start has ended well (restarts.py).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class Launching(StrEnum):
     # ... or a rank spawns them (MPI_Comm_spawn).
     SPAWN = "spawn"
     # No ranks come to a running job: a resize ends all of them, and the job starts again on its new
-    # size, from a copy of its data (features/succession.py).
+    # size, from a copy of its data (features/protection.py).
     RESTART = "restart"
     MPIEXEC_RESTART = "mpiexec-restart"
 

@@ -3,15 +3,20 @@
 What such jobs use of a node's memory and GPUs is counted, and never given twice: from the moment at
 which a processor is granted until its node confirms that no process of the job is left there. Jobs
 that ask for nothing are not counted; nobody knows what they use.
+
+A waiting job that finds enough idle processors, but not where it needs them, is hidden from the
+policies for a pass, and if it is the first in line processors are kept for it. A pass gives them
+back at its beginning, because those to whom processors were promised come first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
 from dq_server.core.model.decisions import Verdict
 from dq_server.core.model.errors import InvariantViolation
+from dq_server.core.model.fitting import smallest_start
 from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.needs import Needs, amount
 from dq_server.core.model.processors import Node
@@ -52,6 +57,60 @@ class Placed(Record):
     hidden: list[int] = field(default_factory=list)
     kept_for: int = 0
     kept_on: dict[str, int] = field(default_factory=dict)
+
+
+def hide_and_keep(state: State, now: float, *, moldable: bool) -> None:
+    """Who is hidden from the policies in this pass? Keep what has to be kept for the first."""
+    if Placed.known(state) is None:
+        return
+    placed = Placed.of(state)
+    last, on = placed.kept_for, placed.kept_on
+    placed.hidden, placed.kept_for, placed.kept_on = [], 0, {}
+    found: dict[Needs, int] = {}
+    hidden = list[int]()
+    for job_id in placed.waiting:
+        job = state.jobs[job_id]
+        needs = job.spec.needs
+        assert needs is not None, "`waiting` lists jobs that have needs"
+        if needs not in found:
+            found[needs] = len(spots(state, job, needs))
+        if found[needs] < smallest_start(job, moldable) <= state.idle:
+            hidden.append(job_id)
+    first = state.head(now) if hidden else None  # of all that wait: none is hidden yet
+    placed.hidden = hidden
+    if first is None or first.id not in hidden or first.spec.needs is None:
+        return
+    size = smallest_start(first, moldable)
+    ranks_on = _chosen(state, first, first.spec.needs, size, on if last == first.id else ())
+    if not ranks_on:
+        return  # nodes are lost: it holds up nobody
+    placed.kept_for, placed.kept_on = first.id, ranks_on
+    idle, keep = set(state.processors.idle), list[int]()
+    for name, ranks in ranks_on.items():
+        keep += [p for p in state.processors.nodes[name].processors if p in idle][:ranks]
+    state.processors.keep(keep)
+
+
+def _chosen(
+    state: State, job: Job, needs: Needs, size: int, before: Container[str]
+) -> dict[str, int]:
+    """Nodes that will have room for the job, each with how many ranks.
+
+    First those where it was kept before, then where most is free. Empty: those that are up, and do
+    not drain, will not have enough.
+    """
+    pool, now = state.processors, dict[str, int]()
+    for p in spots(state, job, needs):
+        now[pool.node_of[p]] = now.get(pool.node_of[p], 0) + 1
+    nodes = [n for n in pool.nodes.values() if n.up and pool.withheld.isdisjoint(n.processors)]
+    nodes.sort(key=lambda node: (node.name not in before, -now.get(node.name, 0)))
+    found, missing = dict[str, int](), size
+    for node in nodes:
+        ranks = min(missing, capable(node, needs))
+        if ranks:
+            found[node.name] = ranks
+            missing -= ranks
+    return {} if missing else found
 
 
 def room(state: State, job: Job) -> int:

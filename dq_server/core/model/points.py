@@ -46,14 +46,13 @@ def is_resizable(state: State, job: Job) -> bool:
 
     One that first has to leave a node that drains is not there to be resized.
     """
-    withheld = state.processors.withheld
     return (
         job.state is JobState.RUNNING
         and job.spec.kind is JobKind.MALLEABLE
         and job.remap_points > 0
         and job.resize is None
         and not job.fixed_size
-        and (not withheld or withheld.isdisjoint(job.allocation))
+        and not state.processors.drain(job.allocation)
     )
 
 

@@ -66,6 +66,10 @@ class Processors:
             return len(processors)
         return sum(p not in self.withheld for p in processors)
 
+    def drain(self, processors: Iterable[int]) -> bool:
+        """Whether some of these are on nodes that drain."""
+        return bool(self.withheld) and not self.withheld.isdisjoint(processors)
+
     def node(self, name: str) -> Node:
         """The node, or UnknownNode with a name that looks like it."""
         node = self.nodes.get(name)

@@ -136,18 +136,14 @@ class ScheduledProfile:
         longer = (duration_s + by_s, nodes)
         return ScheduledProfile(self.start_s, (*self.steps[: step - 1], longer, *self.steps[step:]))
 
-    def take_rest_from(self, resource: StepFunction) -> None:
-        """Book these nodes as far as the resource profile still reaches back."""
-        self._add_rest(resource, 1)
-
     def take_from(self, resource: StepFunction) -> None:
-        """Book these nodes in the resource profile."""
-        resource.add_steps(self.start_s, self.steps)
+        """Book these nodes, as far as the resource profile still reaches back."""
+        self._add(resource, 1)
 
     def give_back(self, resource: StepFunction) -> None:
-        """Undo `take_from`, as far as the resource profile still reaches back."""
-        self._add_rest(resource, -1)
+        """Undo `take_from`."""
+        self._add(resource, -1)
 
-    def _add_rest(self, resource: StepFunction, sign: int) -> None:
+    def _add(self, resource: StepFunction, sign: int) -> None:
         for (at, nodes), (until, _) in pairwise(self.changes()):
             resource.add(max(at, resource.origin_s), until, sign * nodes)

@@ -54,16 +54,21 @@ class Use:
     def add(self, other: Use, times: int = 1) -> None:
         """Count these, too. -1: not any more."""
         self.there += times * other.there
+        if not other.jobs:  # of those that are outside the queue nothing else counts
+            return
         self.jobs += times * other.jobs
         self.processors += times * other.processors
         self.jobs_next += times * other.jobs_next
         self.processors_next += times * other.processors_next
 
 
+OUTSIDE = Use(1)  # of a job that waits outside the queue; never changed
+
+
 def use_of(job: Job, *, counts: bool) -> Use:
     """One job's; `counts`: it runs, or may start at any moment."""
     if not counts:
-        return Use(1)
+        return OUTSIDE
     size, waits = amount(job), job.state not in ACTIVE
     return Use(1, 1, size, int(waits), size * waits)
 
@@ -98,17 +103,22 @@ class QuotaUse(Derived, Uses):
         self._of_job: dict[int, tuple[str, Use]] = {}
         self._running: dict[str, set[int]] = {}  # active jobs by user
         self._changed: set[str] = set()  # users whose sums are others than at the last `tightened`
+        self._asked: set[str] = set()  # those that it was asked about then
+        self._concern: dict[str, frozenset[str]] = {}  # whose sums bind a user's jobs
         self._options: QuotaOptions | None = None  # of the last `bounds`
+        self._counts_hours = False
         self._bounds: dict[str, Bounds] = {}
 
     def everyone(self, state: State) -> Iterable[int]:
         return state.jobs
 
     def update(self, state: State, job_id: int, job: Job | None) -> None:
-        user, old = self._of_job.pop(job_id, ("", Use()))
-        self.add(user, old, -1)
-        self._running.get(user, set()).discard(job_id)
-        self._changed.add(user)
+        before = self._of_job.pop(job_id, None)
+        if before is not None:
+            user, old = before
+            self.by_user[user].add(old, -1)
+            self._running.setdefault(user, set()).discard(job_id)
+            self._changed.add(user)
         if job is None or Metered.of(job).until_s is not None:
             self.unmetered.discard(job_id)
         else:
@@ -139,25 +149,42 @@ class QuotaUse(Derived, Uses):
         """See QuotaOptions.of; asked for many jobs of few users."""
         if options is not self._options:
             self._options, self._bounds, self._changed = options, {}, set(self.by_user)
+            self._concern = {}
+            self._counts_hours = options.counts_hours
         found = self._bounds.get(user)
         if found is None:
             found = self._bounds[user] = options.of(user)
         return found
 
+    def may_differ(self, options: QuotaOptions, user: str) -> bool:
+        """Whether a job of this user may be within its limits now that was not in the last pass."""
+        if self._counts_hours or not options.limited:
+            return True
+        concern = self._concern.get(user)
+        if concern is None:
+            members = (m for _, limits in self.bounds(options, user) for m in limits.members)
+            concern = self._concern[user] = frozenset({user, *members})
+        return not (concern.isdisjoint(self._asked) and concern.isdisjoint(self._changed))
+
     def tightened(self, state: State, options: QuotaOptions, now: float) -> bool:
         """Whether a job in the queue may not fit any more, as far as was not asked before."""
         self.bounds(options, "")
-        asked, self._changed = self._changed, set()
-        bounds = {e: limits for user in asked for e, limits in self.bounds(options, user)}
-        for entity, limits in bounds.items():
+        self._asked = asked = self._changed
+        self._changed = set()
+        groups = set[str]()
+        for entity, limits in (bound for user in asked for bound in self.bounds(options, user)):
+            if limits.members:  # those of a group have one bound in common
+                if entity.name in groups:
+                    continue
+                groups.add(entity.name)
             use = self.of_entity(entity, limits)
             if limits.jobs is not None and use.jobs > limits.jobs:
                 return True
             if limits.processors is not None and use.processors > limits.processors:
                 return True
-        if not options.counts_hours:
+        if not self._counts_hours:
             return False
-        waiting = (user for user, use in self.by_user.items() if use.jobs_next)
+        waiting = [user for user, use in self.by_user.items() if use.jobs_next]
         bounds = {e: limits for user in waiting for e, limits in self.bounds(options, user)}
         return any(
             limits.hours is not None and hours_of(state, entity, limits, now)[1] > now

@@ -168,44 +168,6 @@ class StepFunction:
         self._join(last)
         self._join(first)
 
-    def add_steps(self, start_s: float, steps: Iterable[tuple[float, float]]) -> None:
-        """Add back-to-back steps (duration_s > 0 and finite, amount) from start_s in one pass."""
-        times, values = self.times, self.values
-        first = k = bisect_right(times, start_s) - 1
-        if k < 0:
-            raise StepFunctionError(f"cannot add from {start_s}: origin {times[0]}")
-        old = last = values[k]  # before the addition; of the last segment kept so far
-        new_times: list[float] = [times[k]]
-        new_values: list[float] = [old]
-        if times[k] == start_s:  # nothing of segment k stays as it was
-            new_times.pop()
-            new_values.pop()
-            last = values[k - 1] if k else INF
-        k += 1
-        at = start_s
-        for duration_s, amount in steps:
-            end = at + duration_s
-            while True:
-                value = old + amount
-                if value != last:
-                    new_times.append(at)
-                    new_values.append(value)
-                    last = value
-                at = times[k]
-                if at >= end:
-                    break
-                old = values[k]
-                k += 1
-            if at == end:
-                old = values[k]
-                k += 1
-            at = end
-        if old != last:
-            new_times.append(at)
-            new_values.append(old)
-        times[first:k] = new_times
-        values[first:k] = new_values
-
     def forget_before(self, t: float) -> None:
         """Move the origin forward to t: the past is no longer asked about."""
         if t == INF:
@@ -249,16 +211,6 @@ class StepFunction:
         return StepFunction.of(
             (start, self.max(start, end)) for start, end in pairwise([*sorted(marks), INF])
         )
-
-    def __add__(self, other: StepFunction) -> StepFunction:
-        if self.times[0] != other.times[0]:
-            raise StepFunctionError(
-                f"cannot add functions of origins {self.times[0]} and {other.times[0]}"
-            )
-        total = self.copy()
-        for start, end, value in other.segments():
-            total.add(start, end, value)
-        return total
 
     def check(self) -> None:
         """Assert every invariant of the lists (tests call it after each change)."""

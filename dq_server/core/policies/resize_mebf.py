@@ -221,7 +221,7 @@ class MebfResize(ResizePolicy):
                     self._expandable.remove(candidate)
                 continue
             job = candidate.job
-            if job.resize is not None or job.state is JobState.KILLING or _leaves(state, job):
+            if _is_taken(state, job):
                 continue
             size = job.size
             room = min(idle, growth(state, job, job.spec.configurations[-1].size - size))
@@ -256,7 +256,7 @@ class MebfResize(ResizePolicy):
             if job.resizes or not candidate.stands(now):
                 self._shrinkable.remove(candidate)
                 continue
-            if job.resize is not None or job.state is JobState.KILLING or _leaves(state, job):
+            if _is_taken(state, job):
                 continue
             if _feasible(job, target, self._options, now):
                 yield job, target
@@ -295,10 +295,10 @@ class MebfResize(ResizePolicy):
             insort(self._shrinkable, candidate, key=_shrink_place)
 
 
-def _leaves(state: State, job: Job) -> bool:
-    """Whether the job has to leave a node that drains, before anything else."""
-    withheld = state.processors.withheld
-    return bool(withheld) and not withheld.isdisjoint(job.allocation)
+def _is_taken(state: State, job: Job) -> bool:
+    """Whether the job is resized or ended already, or has to leave a node that drains before."""
+    ends = job.resize is not None or job.state is JobState.KILLING
+    return ends or state.processors.drain(job.allocation)
 
 
 def _believed(job: Job, options: MebfOptions) -> Scalability:

@@ -25,19 +25,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dq_server.core.model.bounds import growth
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import Job
-from dq_server.core.model.placing import room
 from dq_server.core.model.points import Points
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.scalability import RunTime
 from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.state import State
-from dq_server.core.planning import free
 from dq_server.core.policies import grids
 from dq_server.core.policies.base import Verdict
 from dq_server.core.policies.resize_reshape import ReshapeResize, make_room, measuring
+from dq_server.core.policies.spot_view import idle_for
 
 declare(
     model_probe="{time_s:.4g} s per iteration on {size}; {model} through {points} sizes expects"
@@ -82,7 +80,7 @@ class ModelResize(ReshapeResize):
 
 def _if_it_fits(verdict: Verdict, state: State, job: Job, now: float) -> Verdict:
     """The verdict, if there is room for it: a size that was measured may not be idle any more."""
-    if verdict.target is None or verdict.target.size <= job.size + _idle(state, job, now):
+    if verdict.target is None or verdict.target.size <= job.size + idle_for(state, job, now):
         return verdict
     more = verdict.target.size - job.size
     return Verdict(None, because("model_no_room", next_size=verdict.target.size, more=more))
@@ -175,14 +173,7 @@ def _found(
 
 def _room(state: State, job: Job, config: SchedulerConfig, now: float) -> int:
     """The largest size that the idle processors allow, beside what other jobs are known to gain."""
-    idle = _idle(state, job, now)
+    idle = idle_for(state, job, now)
     others = Points.of(state).funded(state, idle, config.threshold, without=job)
     taken = sum(point.added for point, gets in others if gets)
     return job.size + idle - taken
-
-
-def _idle(state: State, job: Job, now: float) -> int:
-    """Idle processors that the job can use until its planned end."""
-    idle = free(state, now, job.planned_end_s)
-    idle = growth(state, job, idle)
-    return idle if job.spec.needs is None else min(idle, room(state, job))

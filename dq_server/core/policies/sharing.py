@@ -112,13 +112,12 @@ def _planned_s(job: Job) -> tuple[float, int]:
 
 def may_resize(state: State, job: Job) -> bool:
     """Whether the job can be resized now, as far as the scheduler decides that."""
-    withheld = state.processors.withheld
     return (
         job.spec.kind is JobKind.MALLEABLE
         and job.resize is None
         and job.state is not JobState.KILLING
         and not job.fixed_size
-        and (not withheld or withheld.isdisjoint(job.allocation))
+        and not state.processors.drain(job.allocation)
     )
 
 

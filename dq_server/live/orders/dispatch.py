@@ -13,15 +13,15 @@ from typing import assert_never
 from dq_client.base import keys
 from dq_client.base import messages as m
 from dq_server.core.features.arrays import environment_of
-from dq_server.core.features.attaching import Attached
 from dq_server.core.features.draining import Drains, NodeState, state_of
+from dq_server.core.features.lifecycle import Attached
 from dq_server.core.features.spawning import world_to_start
 from dq_server.core.model import actions as act
 from dq_server.core.model import events as ev
 from dq_server.core.model.jobs import ACTIVE, ENDED, Job, JobState, Remap
 from dq_server.core.model.launching import Launching
+from dq_server.core.model.restarts import Succession
 from dq_server.core.model.state import State
-from dq_server.core.model.succession import Succession
 from dq_server.core.model.walltimes import walltime_end
 from dq_server.core.model.watch import WatchOptions
 from dq_server.core.model.worlds import Worlds

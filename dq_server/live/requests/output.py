@@ -8,7 +8,7 @@ import msgspec
 
 from dq_client.base import messages as m
 from dq_server.core.model.errors import UnknownJob
-from dq_server.core.model.ran_on import ran_on
+from dq_server.core.model.places import ran_on
 from dq_server.live.context import Desk, LogQuery
 from dq_server.live.requests.call import Call, handles
 

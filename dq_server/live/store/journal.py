@@ -33,10 +33,9 @@ import msgspec
 from dq_client import __version__
 from dq_client.base import messages as m
 from dq_client.base import opened, storage
-from dq_server.core.model import events as core_events
 from dq_server.core.model.actions import Action
 from dq_server.core.model.errors import ConfigError, SchedulerError
-from dq_server.core.model.events import Configured, Event
+from dq_server.core.model.events import EVENTS, Configured, Event
 from dq_server.core.settings import from_recorded
 from dq_server.live.rate_limited_log import RateLimitedLog
 from dq_server.live.store import checksums, journal_copy, journal_file
@@ -56,7 +55,6 @@ EVENTS_KEPT = 100_000
 ENDED_KEPT = 1_000_000
 COMPACTED_MAX = 5000  # events a time: more than come between two snapshots
 ACTION_TYPES: dict[str, type[Action]] = {t.__name__: t for t in get_args(Action)}
-EVENT_TYPES: dict[str, type[Event]] = {t.__name__: t for t in core_events.Event.__args__}
 
 
 class JournalError(Exception):
@@ -96,7 +94,7 @@ def event_of(kind: str, body: str) -> Event:
     """An event by the name of its type, from its text, as this or an older version wrote it."""
     if kind == Configured.__name__:
         return Configured(from_recorded(msgspec.json.decode(body)["config"]))
-    return msgspec.json.decode(body, type=EVENT_TYPES[kind])
+    return msgspec.json.decode(body, type=EVENTS[kind])
 
 
 def actions_as_json(actions: list[Action]) -> str:

@@ -16,7 +16,8 @@ from mpi4py import MPI
 
 from dq_client.base.private import make_private
 from resize_lib.descriptors import Block1D, ProcessGrid
-from resize_lib.protection import generations, in_place
+from resize_lib.protection import generations
+from resize_lib.protection.chosen import CopyMemory, Parts, newest, settle
 from resize_lib.protection.generations import Copy
 from resize_lib.protection.partfile import ArrayBlock, write_part
 
@@ -76,13 +77,13 @@ def main() -> None:
         return
     alive = [rank for rank in range(world.size) if rank not in dead]
     comm = world.Create_group(world.Get_group().Incl(alive))
-    memory = in_place.CopyMemory(root / machine(world.rank), JOB, f"n{world.rank}")
-    chosen = in_place.choose_in_memory(comm, memory, INSTANCE)
+    memory = CopyMemory(root / machine(world.rank), JOB, f"n{world.rank}", INSTANCE)
+    chosen, _ = newest(comm, memory)
     found = None
     if chosen is not None:
-        in_place.settle(memory, chosen, leads=True)
+        settle(memory, chosen, leads=True)
         seen = sum(memory.folder(host).exists() for host in ("n0", "n1", "n2", "n3"))
-        with in_place.Parts(comm, memory, chosen) as parts:
+        with Parts(comm, memory, chosen) as parts:
             parts.fetch([0])
             parts.fetch(range(comm.rank, 4))
             items = [parts(part).array("A").copy() for part in range(comm.rank, 4)]

@@ -1,15 +1,18 @@
-"""Resizes by restart: what is known of one that is under way (features/succession.py).
+"""Starts that are given up: for a resize by restart, or because their nodes seemed to be lost.
 
 Where MPI cannot take ranks into a running job, all of its ranks copy what is declared and end, and
 others start on the new size and read the copy. From when the copy is complete until the new ranks
 have their data it *guards* the job: whatever happens meanwhile, the job starts again from it.
+
+A job whose node was lost waits to start again. The agent may only have been away: its ranks went
+on, and ended well meanwhile. What an agent says of their ends counts until the next start.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from dq_server.core.model.jobs import Job
+from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.records import Record
 from dq_server.core.model.sizes import Configuration
 
@@ -57,3 +60,39 @@ def end_guard(job: Job) -> None:
     found = Succession.of(job)
     found.ready = found.inherits = found.tries = 0
     found.former, found.granted_s = None, 0.0
+
+
+# --- interruptions -----------------------------------------------------------------------------
+
+WAITING = (JobState.QUEUED, JobState.WAITING, JobState.HELD)
+
+
+@dataclass(slots=True)
+class Interruption(Record):
+    """Of a job, from the interruption until it starts again.
+
+    instance  the start that was given up; 0: none was
+    nodes     where its ranks were
+    whole     an exit code of 0 means that nothing of its work is missing
+    """
+
+    key = "Interruption"
+
+    instance: int = 0
+    nodes: list[str] = field(default_factory=list)
+    whole: bool = True
+
+
+def is_whole(job: Job) -> bool:
+    """Whether the present start has said that its work is done, or never said anything."""
+    return job.answer is None or job.work_done
+
+
+def unheard(job: Job, instance: int) -> Interruption | None:
+    """The interruption of this start of the job, if its good end would still be believed."""
+    found = Interruption.of(job)
+    if not instance or found.instance != instance:
+        return None
+    if job.state is JobState.RESTARTING:
+        return found if is_whole(job) else None
+    return found if job.state in WAITING and found.whole else None
