@@ -10,7 +10,8 @@ import click
 
 from dq_client.base import messages as m
 from dq_client.base.connection import ask
-from dq_client.base.errors import UsageError, known_words
+from dq_client.base.errors import DQError, UsageError, known_words
+from dq_client.base.home import Home
 from dq_client.base.states import ENDED, NOT_STARTED
 from dq_client.base.values import parse_time
 from dq_client.cli.requests import JobId, cluster_now, json_option, records
@@ -253,18 +254,46 @@ def sizes_table(sizes: list[dict[str, Any]]) -> str:
 
 @click.command()
 @click.argument("job_id", type=JobId(), metavar="ID")
+@click.option(
+    "--forecast/--no-forecast", default=None,
+    help="Simulate when a queued job will start.  [default: do, unless --json is given]",
+)  # fmt: skip
 @json_option
-def why(job_id: int, as_json: bool) -> None:
-    """Explain why a job is where it is, and how it got there."""
+def why(job_id: int, forecast: bool | None, as_json: bool) -> None:
+    """Explain why a job is where it is, how it got there, and when it will start."""
+    start, told = None, ""
+    forecast = not as_json if forecast is None else forecast
     with records() as connection:
         view = ask(connection, m.WhyQuery(job_id))
+        if forecast and view["state"] == "queued":
+            start, told = _forecast(view["job"], cluster_now(connection))
     if as_json:
-        print_json(**view)
+        print_json(**view, **({"forecast": start} if forecast else {}))
         return
     say(f"job {view['job']} is {view['state']}")
-    for reason in view["now"]:
+    for reason in [*view["now"], *([{"text": told}] if told else [])]:
         say(f"  {reason['text']}")
     if view["story"]:
         say("so far:")
     for line in view["story"]:
         say(f"  {clock(line['time_s'])}  {line['what']:10} {line['text']}")
+
+
+def _forecast(job_id: int, now_s: float) -> tuple[dict[str, float | None] | None, str]:
+    """When a queued job starts, and the same in words; None and why it is not known."""
+    from dq_client.show.forecast import DRAWS, start_forecasts  # starts a process: only if wanted
+
+    try:
+        found = start_forecasts(Home.default(), now_s).get(job_id)
+    except DQError as e:
+        return None, str(e)
+    if found is None:  # it has started meanwhile
+        return None, ""
+    least, middle, most = (found[key] for key in ("earliest_s", "median_s", "latest_s"))
+    if middle is None:
+        return found, f"it does not start in most of {DRAWS} simulations"
+    until = "never" if most is None else seconds(most)
+    return found, (
+        f"it starts in about {seconds(middle)}; in 80 % of {DRAWS} simulations between"
+        f" {seconds(least)} and {until}"
+    )

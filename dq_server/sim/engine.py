@@ -36,6 +36,7 @@ from dq_server.core.model.events import (
     Tick,
 )
 from dq_server.core.model.jobs import JobSpec, JobState
+from dq_server.core.model.launching import Launching
 from dq_server.core.model.pool import PoolOptions
 from dq_server.core.model.processors import AnonymousProcessors, Processors
 from dq_server.core.model.quotas import QuotaOptions
@@ -92,7 +93,9 @@ class Simulation:
         nodes = nodes if pool is None else pool.processors
         self.records = Records(workload, nodes)
         remembered = len(workload) if workload.follows else 0  # what others may come after
-        config = replace(config, confirm_vacated=False, keep_ended=remembered, keep_decisions=0)
+        # No ranks: so none rotate, whatever starts them on the server that the configuration is of.
+        config = replace(config, confirm_vacated=False, keep_ended=remembered, keep_decisions=0,
+                         launching=Launching.MPIEXEC)  # fmt: skip
         joining = workload.nodes if isinstance(workload, ListedWorkload) else ()
         if joining:
             _check_nodes(joining, nodes, pool)

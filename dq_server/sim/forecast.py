@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dq_server.core.features.reservations import Booked
+from dq_server.core.model.actions import StartJob
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.events import AdvanceReservation
 from dq_server.core.model.jobs import Job, JobKind, JobSpec, JobState
@@ -164,6 +165,30 @@ class StartForecast:
     latest_s: float
 
 
+class _AllStarted(Exception):
+    """What happens later changes no forecast."""
+
+
+class _UntilStarted(Simulation):
+    """A simulation that ends once all `waiting` jobs, numbered as in the workload, have started."""
+
+    waiting: list[int]
+
+    def run(self) -> Records:
+        try:
+            return super().run() if self.waiting else self.records
+        except _AllStarted:
+            return self.records
+
+    def _start(self, action: StartJob) -> None:
+        super()._start(action)
+        start_s = self.records.start_s
+        while not math.isnan(start_s[self.waiting[-1]]):
+            self.waiting.pop()
+            if not self.waiting:
+                raise _AllStarted
+
+
 def forecast(
     present: Snapshot, config: SchedulerConfig, *, draws: int, seed: int
 ) -> Mapping[int, StartForecast]:
@@ -176,7 +201,9 @@ def forecast(
         jobs += _later(present, random)
         drawn = ListedWorkload(present.name, jobs)
         reserved = present.reservations
-        records = Simulation(drawn, present.processors, config, reservations=reserved).run()
+        simulation = _UntilStarted(drawn, present.processors, config, reservations=reserved)
+        simulation.waiting = [k for k, job in enumerate(drawn.jobs) if job.number in starts]
+        records = simulation.run()
         for job, start_s in zip(drawn.jobs, records.start_s, strict=True):
             if job.number in starts:
                 starts[job.number].append(math.inf if math.isnan(start_s) else start_s)
@@ -242,8 +269,12 @@ def of_log(jobs: RigidWorkload, played: Records, at_s: float) -> Snapshot:
     return Snapshot(jobs.name, at_s, played.nodes, (*running, *waiting), history)
 
 
-def of_journal(name: str, entries: Iterable[Entry]) -> tuple[Snapshot, SchedulerConfig]:
+def of_journal(
+    name: str, entries: Iterable[Entry], at_s: float | None = None
+) -> tuple[Snapshot, SchedulerConfig]:
     """Return a server's newest moment, from its journal, and the configuration in force then.
+
+    at_s  a moment after the last event, until which nothing has happened; default: that event's
 
     Of a cluster that is down: as if all its nodes, as many as were up at one time, came back now.
     """
@@ -255,6 +286,7 @@ def of_journal(name: str, entries: Iterable[Entry]) -> tuple[Snapshot, Scheduler
         most = max(most, scheduler.state.processors.capacity)
         for job_id in before - scheduler.state.active.keys():
             _remember(history, scheduler.state.jobs.get(job_id), now)
+    now = now if at_s is None else max(now, at_s)
     state = scheduler.state
     if not most:
         raise WorkloadError(f"{name}: no node ever joined")

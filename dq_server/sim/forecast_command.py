@@ -29,7 +29,8 @@ AS_IT_IS = "as it is"  # the policy of the server whose journal it is
               help="Also forecast under this policy; of a log the first one is in charge before"
               " --at (default: easy).")  # fmt: skip
 @click.option("--at", "at_s", type=float, metavar="SECONDS",
-              help="The moment of a log, since its first submission.")  # fmt: skip
+              help="The moment of a log, since its first submission. Of a journal: the cluster's"
+              " time.  [default: that of its last event]")  # fmt: skip
 @click.option("--nodes", type=click.IntRange(1), help="Processors of a log's machine.")
 @click.option("--draws", type=click.IntRange(1, 10_000), default=50, show_default=True,
               help="Simulations that the interval is made of.")  # fmt: skip
@@ -52,9 +53,9 @@ def command(
             configs = configs or {"easy": named_config("easy")}
             present = _of_log(source, next(iter(configs.values())), at_s, nodes)
         else:
-            if at_s is not None or nodes is not None:
-                raise InputError("--at and --nodes are for logs: a journal is forecast at its end")
-            present, own = of_journal(str(source), read_journal(source))
+            if nodes is not None:
+                raise InputError("--nodes is for logs: a journal has its nodes")
+            present, own = of_journal(str(source), read_journal(source), at_s)
             configs = {AS_IT_IS: own, **configs}
         found = {name: forecast(present, config, draws=draws, seed=seed)
                  for name, config in configs.items()}  # fmt: skip
@@ -113,3 +114,7 @@ def _as_json(
             {"job": job.shown, "user": job.spec.user, "processors": size} | {"starts": starts}
         )
     return json.dumps({"schema": 1, "source": present.name, "draws": draws, "jobs": rows})
+
+
+if __name__ == "__main__":
+    command()

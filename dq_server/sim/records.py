@@ -7,11 +7,13 @@ run faster has a smaller slowdown, and one that makes it run slower a larger one
 end by itself counts with the time that it ran. Makespan: last end - first submission. Utilization:
 processor-seconds held by jobs over nodes x makespan. Processors reserved for an expansion are held
 from the moment they are granted, those released by a shrink until it is committed. All times in
-seconds.
+seconds. Jobs of a warm-up (`warm_up_until`) are simulated and not counted; `backfilled` alone
+counts them, too.
 """
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections import Counter
 from dataclasses import dataclass
@@ -23,6 +25,7 @@ from numpy.typing import NDArray
 
 from dq_server.core.model.actions import StartJob
 from dq_server.core.model.jobs import JobState
+from dq_server.sim.errors import WorkloadError
 from dq_server.sim.workload import Workload
 
 if TYPE_CHECKING:
@@ -62,6 +65,7 @@ class Records:
         self.resizes: dict[int, list[Resize]] = {}
         self.backfilled = 0
         self.pool: NodeHistory | None = None  # if the nodes came from one
+        self._from_s = -math.inf
         self.notes = Counter(workload.notes)
         self._of_id = array("q", [-1])  # job id -> k
         self._submitted_s: dict[int, float] = {}  # where not at its time in the workload
@@ -113,23 +117,44 @@ class Records:
         if waiting:
             self.notes["never started"] += waiting
 
+    def warm_up_until(self, time_s: float) -> None:
+        """Jobs submitted before are not counted; to be called before anything is read.
+
+        Raises:
+            WorkloadError: no job is left.
+        """
+        self._from_s = time_s
+        left = len(self._ended) - len(self.ran)
+        if not len(self.ran):
+            raise WorkloadError("the warm-up is longer than the log: no job is left to count")
+        self.notes["submitted in the warm-up: simulated, not counted"] += left
+
     # -- reading ---------------------------------------------------------------------------------
 
     @cached_property
-    def ran(self) -> NDArray[np.int64]:
+    def _ended(self) -> NDArray[np.int64]:
         """The jobs that started and ended, ascending."""
         return np.flatnonzero(~np.isnan(np.frombuffer(self.end_s)))
+
+    @cached_property
+    def ran(self) -> NDArray[np.int64]:
+        """Those of them that count, ascending."""
+        return self._ended[self._submit_s()[self._ended] >= self._from_s]
 
     def _of_ran(self, column: array[float]) -> Floats:
         return np.frombuffer(column)[self.ran]
 
-    @cached_property
-    def submit(self) -> Floats:
-        """Submission time of the jobs in `ran`."""
+    def _submit_s(self) -> Floats:
+        """Submission time of all jobs."""
         submit_s = np.array(self.workload.submit_s, dtype=np.float64)
         for k, at_s in self._submitted_s.items():
             submit_s[k] = at_s
-        return submit_s[self.ran]
+        return submit_s
+
+    @cached_property
+    def submit(self) -> Floats:
+        """Submission time of the jobs in `ran`."""
+        return self._submit_s()[self.ran]
 
     @cached_property
     def wait(self) -> Floats:
@@ -172,9 +197,19 @@ class Records:
             return 0.0
         return float(self.last_end_s - self.submit.min())
 
+    def _held_s(self) -> float:
+        """Processor-seconds held by jobs within the makespan, by those of a warm-up, too."""
+        if self._from_s == -math.inf:
+            return float(self.processor_s.sum())
+        times, held = self.held_over_time()
+        first_s, last_s = self.submit.min(), self.last_end_s
+        edges = np.clip(np.append(times, last_s), first_s, last_s)
+        return float((np.diff(edges) * held).sum())
+
     def metrics(self) -> dict[str, float | int]:
         """The figures of a run by name, as in `dq sim run --json`."""
-        changes = [change for made in self.resizes.values() for change in made]
+        uncounted = set(self._ended.tolist()).difference(self.ran.tolist())
+        changes = [c for k, made in self.resizes.items() if k not in uncounted for c in made]
         expands = sum(change.size > change.before for change in changes)
         capacity_s = self.nodes * self.makespan_s
 
@@ -190,7 +225,7 @@ class Records:
             **_percentiles("wait_s", self.wait),
             **_percentiles("turnaround_s", self.turnaround),
             **_percentiles("bounded_slowdown", self.bounded_slowdown),
-            "utilization": float(self.processor_s.sum() / capacity_s) if capacity_s else 0.0,
+            "utilization": self._held_s() / capacity_s if capacity_s else 0.0,
             "backfilled": self.backfilled,
             "expands": expands,
             "shrinks": sum(change.size < change.before for change in changes),
@@ -202,7 +237,7 @@ class Records:
         """Processors held by jobs as steps: (times, processors from each time on)."""
         times: list[float] = []
         deltas: list[int] = []
-        for k in self.ran.tolist():
+        for k in self._ended.tolist():
             size = self.processors[k]
             times.append(self.start_s[k])
             deltas.append(size)

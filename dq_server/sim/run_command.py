@@ -6,6 +6,7 @@ import math
 import shutil
 import sys
 import tomllib
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import click
 from dq_server.core.evolution import FIT_RULES
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import ConfigError, SchedulerError
+from dq_server.core.model.events import AdvanceReservation
 from dq_server.core.model.pool import PoolOptions
 from dq_server.core.policies.sets import SETS
 from dq_server.core.settings import check, configured, from_tables, named_config
@@ -30,9 +32,10 @@ from dq_server.sim.pool import costs, read_pool
 from dq_server.sim.progress import progress
 from dq_server.sim.records import Records
 from dq_server.sim.swf import processors_of, read_swf
-from dq_server.sim.toml_workload import read_toml
+from dq_server.sim.toml_workload import read_reservations, read_toml, since
 from dq_server.sim.workload import MOST_NODES, ListedWorkload, RigidWorkload, Workload
 
+DAY_S = 86_400.0
 PLOT_FORMATS = (".png", ".svg", ".pdf")
 
 
@@ -115,6 +118,20 @@ PLOT_FORMATS = (".png", ".svg", ".pdf")
     is_flag=True,
     help="Honour a log's fields 17 and 18: preceding job and think time.",
 )
+@click.option(
+    "--reserve",
+    "reserve",
+    multiple=True,
+    metavar="COUNT:START:LENGTH",
+    help="Keep COUNT processors out of use from START seconds after a log's first submission on,"
+    " for LENGTH seconds: maintenance. May be given several times.",
+)
+@click.option(
+    "--warm-up",
+    type=click.FloatRange(min=0),
+    metavar="DAYS",
+    help="Do not count jobs that are submitted in the first days; they are simulated.",
+)
 @click.option("--json", "json_wanted", is_flag=True, help='One JSON object, "schema": 1.')
 @click.option("--csv", "csv", type=click.Path(path_type=Path), help="Write one line per job.")
 @click.option(
@@ -138,6 +155,8 @@ def run(
     pool_words: str | None,
     enforce_estimates: bool,
     dependencies: bool,
+    reserve: tuple[str, ...],
+    warm_up: float | None,
     json_wanted: bool,
     csv: Path | None,
     plot: Path | None,
@@ -153,11 +172,11 @@ def run(
         _check_outputs(workload, csv, plot)
         nodes = _processors(workload) if nodes is None else nodes
         jobs = _read(workload, nodes, how, seed, enforce_estimates, dependencies)
-        reserved = jobs.reservations if isinstance(jobs, ListedWorkload) else ()
+        reserved = _reserved(jobs, reserve)
         runs = []
         for policy, config in configs.items():
             simulation = Simulation(jobs, nodes, config, reservations=reserved)
-            records = _run(simulation, policy)
+            records = _run(simulation, policy, warm_up)
             table = config.options.get(PoolOptions.table, {})
             if pool_words is None and not table:
                 runs.append(Run(policy, records, records.metrics()))
@@ -166,7 +185,7 @@ def run(
             simulation = Simulation(
                 jobs, nodes, config, reservations=reserved, pool=pool, seed=seed
             )
-            pooled = _run(simulation, f"{policy} + pool")
+            pooled = _run(simulation, f"{policy} + pool", warm_up)
             for label, found in ((policy, records), (f"{policy} + pool", pooled)):
                 metrics = found.metrics() | costs(found, pool, records)
                 runs.append(Run(label, found, metrics))
@@ -189,9 +208,34 @@ def run(
     click.echo(as_json(jobs.name, nodes, runs, made) if json_wanted else as_table(runs, wide))
 
 
-def _run(simulation: Simulation, title: str) -> Records:
-    with progress(title, len(simulation.workload), lambda: simulation.submitted):
-        return simulation.run()
+def _run(simulation: Simulation, title: str, warm_up_days: float | None) -> Records:
+    jobs = simulation.workload
+    with progress(title, len(jobs), lambda: simulation.submitted):
+        records = simulation.run()
+    if warm_up_days and len(jobs):
+        records.warm_up_until(jobs.submit_s[0] + warm_up_days * DAY_S)
+    return records
+
+
+def _reserved(jobs: Workload, reserve: tuple[str, ...]) -> Sequence[AdvanceReservation]:
+    if isinstance(jobs, ListedWorkload):
+        if reserve:
+            raise InputError("--reserve is for logs: a .toml file has [[reservation]]")
+        return jobs.reservations
+    if not len(jobs):
+        return ()
+    found = []
+    for number, words in enumerate(reserve, 1):
+        try:
+            count, start_s, length_s = words.split(":")
+            table = {"name": f"reserved {number}", "processors": int(count),
+                     "start_s": float(start_s), "duration_s": float(length_s)}  # fmt: skip
+        except ValueError as error:
+            raise InputError(
+                f"--reserve {words}: write COUNT:START:LENGTH, as 20:86400:28800"
+            ) from error
+        found += read_reservations([table])
+    return since(jobs.submit_s[0], found)
 
 
 def _processors(workload: Path) -> int:

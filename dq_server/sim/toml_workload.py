@@ -35,7 +35,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,9 +99,9 @@ def read_toml(path: Path) -> ListedWorkload:
         except (ValueError, InvalidSpec) as error:
             raise WorkloadError(f"{where}: job {number}: {error}") from error
     try:
-        reservations = [_reservation(table) for table in data.get("reservation", [])]
-    except (ValueError, TypeError) as error:
-        raise WorkloadError(f"{path}: [[reservation]]: {error}") from error
+        reservations = read_reservations(data.get("reservation", []))
+    except WorkloadError as error:
+        raise WorkloadError(f"{path}: {error}") from error
     try:
         nodes = node_tables.nodes(data.get("node", []))
     except ValueError as error:
@@ -113,6 +114,21 @@ def read_toml(path: Path) -> ListedWorkload:
     return ListedWorkload(path.name, jobs, reservations, nodes)
 
 
+def read_reservations(given: Any) -> list[AdvanceReservation]:
+    """Return the tables [[reservation]] of a file; WorkloadError if one makes no sense."""
+    if not isinstance(given, list) or not all(isinstance(table, dict) for table in given):
+        raise WorkloadError("reservation: write [[reservation]], once for each")
+    try:
+        return [_reservation(table) for table in given]
+    except ValueError as error:
+        raise WorkloadError(f"[[reservation]]: {error}") from error
+
+
+def since(first_s: float, given: Iterable[AdvanceReservation]) -> list[AdvanceReservation]:
+    """Return reservations whose times count from `first_s` on, by the clock of the jobs."""
+    return [replace(r, start_s=first_s + r.start_s, end_s=first_s + r.end_s) for r in given]
+
+
 def _reservation(table: dict[str, Any]) -> AdvanceReservation:
     kinds = {"name": str, "user": str, "processors": int, "start_s": float, "duration_s": float}
     for key, value in table.items():
@@ -121,6 +137,8 @@ def _reservation(table: dict[str, Any]) -> AdvanceReservation:
             raise ValueError(f"unknown key {key!r}; {known_words(key, kinds)}")
         if type(value) is not wanted and not (wanted is float and type(value) is int):
             raise ValueError(f"{key} = {value!r}: not of the right kind")
+        if isinstance(value, int | float) and not 0 <= value < float("inf"):
+            raise ValueError(f"{key} = {value!r}: a finite number from 0 on")
     missing = kinds.keys() - {"user"} - table.keys()
     if missing:
         raise ValueError(f"{min(missing)} is missing")

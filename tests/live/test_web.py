@@ -37,7 +37,7 @@ class Page:
         headers = headers or {"Authorization": f"Bearer {self.token}"}
         request = urllib.request.Request(self.base + path, headers=headers)
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=60) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as e:
             return e.code, e.read().decode()
@@ -60,6 +60,27 @@ def opened(live: Live, *options: object) -> Page:
     told = json.loads(live.dq("web", "--detach", "--json", *options))
     assert told["schema"] == 1
     return Page(told["url"])
+
+
+def test_the_start_of_a_queued_job_is_forecast(cluster: Live) -> None:
+    """By `dq sim forecast`: the one ahead runs for its walltime at most, and nothing has ended."""
+    cluster.dq("submit", "-n", 4, "--walltime", "2h", "--", "sleep", 600)
+    waits = int(cluster.dq("submit", "-n", 4, "--walltime", "1h", "--", "sleep", 600))
+    page = opened(cluster)
+    page.until(lambda s: [j["state"] for j in s["jobs"]] == ["running", "queued"])
+    deadline = time.monotonic() + 300  # a simulation: on a machine full of others it takes a while
+    while (
+        start := json.loads(cluster.dq("why", waits, "--json", "--forecast"))["forecast"]
+    ) is None:
+        assert time.monotonic() < deadline
+    assert 0 < start["earliest_s"] <= start["median_s"] <= start["latest_s"] <= 7200
+    told = cluster.dq("why", waits)
+    assert "simulations between" in told or "no forecast within" in told
+    assert "forecast" not in json.loads(cluster.dq("why", waits, "--json"))
+    found = page.data("/api/forecast")
+    assert found["error"].startswith("no forecast within") or (
+        0 < found["starts"][str(waits)]["median_s"] <= 7200
+    )
 
 
 def test_a_cluster_is_seen_and_nothing_more_can_be_done(cluster: Live) -> None:

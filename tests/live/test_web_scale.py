@@ -91,7 +91,7 @@ def served(model: Model) -> Iterator[tuple[str, Callable[[], None]]]:
             loop.call_soon_threadsafe(site.changed)
 
     with socket.create_server(("127.0.0.1", 0)) as bound:
-        port, site = bound.getsockname()[1], Site(model, None)  # type: ignore[arg-type]
+        port, site = bound.getsockname()[1], Site(model, None, None)  # type: ignore[arg-type]
         config = uvicorn.Config(Gate(site.app(), "t", port), log_level="warning")
         config.timeout_graceful_shutdown = 1
         server = Server(config)

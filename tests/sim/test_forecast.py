@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from click.testing import CliRunner
 from benchmarks.forecast import calibrate
 from dq_server.core.model import events as ev
 from dq_server.core.model.jobs import JobKind, JobSpec
+from dq_server.core.model.launching import Launching
 from dq_server.core.model.sizes import nearest_square
 from dq_server.core.settings import named_config
 from dq_server.sim.cli import sim
@@ -29,9 +31,11 @@ from dq_server.sim.forecast import (
     of_log,
 )
 from dq_server.sim.journal import Entry
+from dq_server.sim.malleable import Malleability, MalleableWorkload
 from dq_server.sim.workload import RigidWorkload
 from harness.generators.lublin import lublin
 
+JOIN = Launching.JOIN
 EASY = named_config("easy")
 
 
@@ -55,6 +59,15 @@ def test_of_jobs_that_take_what_they_plan_the_forecast_is_the_schedule() -> None
     for job in present.waiting:
         start_s = played.start_s[job.number] - 30.0
         assert found[job.number] == StartForecast(start_s, start_s, start_s)
+
+
+def test_how_a_server_starts_ranks_changes_no_simulation() -> None:
+    """Processors are only counted here: which ranks would leave first cannot be told."""
+    jobs = MalleableWorkload(lublin(60, 16, load=1.2, seed=3), 16, Malleability(1.0), seed=0)
+    configs = [replace(named_config("easy+reshape"), launching=kind, farewells=kind is JOIN)
+               for kind in (Launching.MPIEXEC, JOIN)]  # fmt: skip
+    one, other = (Simulation(jobs, 16, config).run() for config in configs)
+    assert one.resizes and one.end_s == other.end_s and one.resizes == other.resizes
 
 
 def test_a_running_job_is_drawn_beyond_what_it_has_run() -> None:

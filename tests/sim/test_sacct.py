@@ -18,6 +18,7 @@ from dq_server.sim.swf import processors_of, read_swf
 # As sacct(1) documents its format, and as Slurm 22.05 and later print it.
 HEAD = ("JobID|JobIDRaw|State|Submit|Start|End|ElapsedRaw|AllocCPUS|ReqCPUS|AllocNodes|ReqNodes|"
         "TimelimitRaw|ReqMem|User|Account|JobName|QOS|Partition")  # fmt: skip
+RECORDED = Path(__file__).with_name("sacct-22.05.8.txt")
 TAIL = "ann|physics|relax|normal|batch"
 
 
@@ -169,6 +170,39 @@ def test_the_log_is_simulated_and_names_stay_at_home(tmp_path: Path) -> None:
     one = tmp_path / "gpu.swf"
     assert invoke(source, "-o", one, "--partition", "gpu", "--nodes", 64)[0] == 0
     assert (len(read_swf(one).fields), processors_of(one)) == (1, 64)
+
+
+def test_what_a_real_slurm_printed_is_imported_simulated_and_reported(tmp_path: Path) -> None:
+    """Slurm 22.05.8 with slurmdbd, four nodes of two processors, the command of docs/studies.md.
+
+    Run there: wide jobs, an array, a heterogeneous job, one that failed, one that timed out, jobs
+    cancelled while they waited (twice) and ran, a requeued one, and one that still ran.
+    """
+    log = tmp_path / "site.swf"
+    code, out, err = invoke(RECORDED, "-o", log)
+    assert (code, out) == (0, f"{log}: 16 jobs, a machine of 8 processors\n")
+    for note in ("2 records: cancelled before they started (status 5)", "17 records: steps ignored",
+                 "1 records: components of a heterogeneous job", "1 records: left out: not ended",
+                 "1 records: other starts of a job that was requeued"):  # fmt: skip
+        assert note in err
+    found = read_swf(log)
+    columns = ("job", "submit_s", "wait_s", "run_s", "requested_processors", "estimate_s")
+    jobs = {row[0]: row[1:] for row in zip(*(found.column(c).tolist() for c in columns),
+                                           strict=True)}  # fmt: skip
+    assert jobs.keys() == {1, 2, 3, 4, 7, 8, 9, 10, 11, 13, 15, 16, 17, 18}
+    assert jobs[2] == (0, 74, 8, 8, 300)
+    assert jobs[10] == (1, 6, 67, 1, 60)  # its time ended
+    assert jobs[11] == (1, 8, 5, 3, 120)  # both components
+    assert jobs[17] == (107, 125, 6, 2, 300)  # the second start, since the first submission
+    (tmp_path / "study.toml").write_text(
+        'logs = ["site.swf"]\npolicies = ["easy", "shortest-first"]\nshares = [1.0]\nseeds = 2\n'
+    )
+    words = ["study", str(tmp_path / "study.toml"), "-o", str(tmp_path / "out"), "--no-figures",
+             "--processes", "1"]  # fmt: skip
+    assert CliRunner().invoke(sim, words).exit_code == 0
+    report = (tmp_path / "out" / "report.md").read_text()
+    assert "On site.swf, against easy:" in report
+    assert "2 jobs: left out: cancelled before it started (status 5)" in report
 
 
 @pytest.mark.parametrize(

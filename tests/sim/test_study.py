@@ -246,6 +246,31 @@ scheduler = {{ mebf_theta = 0.9 }}
         assert words in report, words
 
 
+def test_maintenance_and_a_warm_up(tmp_path: Path) -> None:
+    """Three jobs of a day apart on 4 processors, 100 s each, and an end at most 2 hours later."""
+    fields = [dict.fromkeys(FIELDS, -1) | {
+        "job": k + 1, "submit_s": 5000 + 86_400 * k, "run_s": 100, "estimate_s": 100,
+        "requested_processors": 4} for k in range(3)]  # fmt: skip
+    write_swf(tmp_path / "a.swf", [row.values() for row in fields], "MaxProcs: 4")
+    window = "name = 'service'\nprocessors = 1\nstart_s = 86_390\nduration_s = 7200"
+    text = "logs = ['a.swf']\npolicies = ['easy', 'fcfs']\nshares = [0]\nseeds = [0]\n"
+    path = write(tmp_path, f"{text}warm_up_days = 0.5\n[[reservation]]\n{window}\n")
+    code, _, err = study(path, "--no-figures")
+    assert code == 0, err
+    for row in rows(tmp_path / "out" / "runs.csv"):
+        assert [row[name] for name in ("jobs", "mean_wait_s")] == ["2", "3595"]  # 7190 and 0
+        assert float(row["makespan_s"]) == 86_500
+        assert float(row["utilisation"]) == pytest.approx(200 / 86_500)
+    report = (tmp_path / "out" / "report.md").read_text()
+    assert "1 processors are out of use from 86390 s after the first submission" in report
+    assert "jobs submitted in the first 0.5 days are not counted" in report
+    assert "1 jobs: submitted in the warm-up: simulated, not counted" in report
+    words = ["run", str(tmp_path / "a.swf"), "--policy", "easy", "--json", "--warm-up", "0.5",
+             "--reserve", "1:86390:7200"]  # fmt: skip
+    (run,) = json.loads(CliRunner().invoke(sim, words).stdout)["runs"]
+    assert (run["jobs"], run["mean_wait_s"]) == (2, 3595)
+
+
 @pytest.mark.full
 def test_figures_are_drawn_as_svg_and_pdf_and_are_the_same_again(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
@@ -305,6 +330,17 @@ def test_distributions_classes_and_users() -> None:
         (STUDY.replace("seeds = 2", "seeds = 900000"), "runs: at most 1000000"),
         (STUDY + "days = -1", "days = -1: a number of days from 0 on"),
         (STUDY + "first_day = 9999", "no job is submitted in the"),
+        (STUDY + "warm_up_days = 9999", "no job is submitted after warm_up_days = 9999"),
+        (STUDY + "[[reservation]]\nname = 'x'", "[[reservation]]: duration_s is missing"),
+        (STUDY + "reservation = 1", "reservation: write [[reservation]], once for each"),
+        (
+            STUDY + "[[reservation]]\nname='x'\nprocessors=33\nstart_s=1\nduration_s=2",
+            "[[reservation]]: the reservation asks for 33 processors, the cluster has 32",
+        ),
+        (
+            STUDY + "[[reservation]]\nname='x'\nprocessors=3\nstart_s=-1\nduration_s=2",
+            "[[reservation]]: start_s = -1: a finite number from 0 on",
+        ),
         (STUDY + "jobs = 1", "jobs = 1: true or false"),
         (STUDY + "too_large = 'x'", "too_large = 'x': one of 'refuse', 'leave out'"),
         (STUDY + "[malleable]\nmodle = 'x'", "[malleable]: unknown key 'modle'; did you"),

@@ -67,7 +67,7 @@ def _announce(home: Home, port: int, token: str) -> str:
 
 async def _serve(home: Home, bound: socket.socket, token: str, ready: Callable[[], None]) -> None:
     model, asker = Model(), Asker(home)
-    site = Site(model, asker)
+    site = Site(model, asker, home)
     config = uvicorn.Config(
         Gate(site.app(), token, bound.getsockname()[1]),
         http=LimitedProtocol,

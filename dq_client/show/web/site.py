@@ -3,7 +3,7 @@
 /                page                      /api/state      all that is known
 /static/NAME     its files                 /api/events     what changes (server-sent events)
 /metrics         for Prometheus            /api/why/ID     why a job is where it is, and its story
-                                           /api/logs/ID    the end of a job's output
+/api/forecast    when queued jobs start    /api/logs/ID    the end of a job's output
                                            /api/jobs/ID    all of one job
 """
 
@@ -23,9 +23,11 @@ from starlette.routing import Route
 
 from dq_client.base import messages as m
 from dq_client.base.errors import DQError, NotFound
+from dq_client.base.home import Home
 from dq_client.show.feed.follower import Asker
 from dq_client.show.feed.log_tail import log_tail
 from dq_client.show.feed.model import Model
+from dq_client.show.forecast import NewestForecast
 from dq_client.show.web import metrics
 
 SCHEMA = 1
@@ -43,8 +45,9 @@ TYPES = {
 class Site:
     """The handlers; `changed` is called in their loop."""
 
-    def __init__(self, model: Model, asker: Asker) -> None:
+    def __init__(self, model: Model, asker: Asker, home: Home) -> None:
         self._model, self._asker = model, asker
+        self._forecast = NewestForecast(home, self._now_s)
         self._readers: set[asyncio.Event] = set()
         folder = resources.files("dq_client.show.web") / "static"
         self._files = {f.name: f.read_bytes() for f in folder.iterdir() if f.is_file()}
@@ -65,6 +68,7 @@ class Site:
                 Route("/api/why/{job}", self._of_job(m.WhyQuery)),
                 Route("/api/jobs/{job}", self._of_job(m.JobQuery)),
                 Route("/api/logs/{job}", self._logs),
+                Route("/api/forecast", self._starts),
                 Route("/metrics", self._metrics),
             ]
         )
@@ -139,6 +143,14 @@ class Site:
             return _refused(e)
         assert isinstance(reply, m.Data)
         return _json({"schema": SCHEMA, **reply.data})
+
+    def _now_s(self) -> float:
+        reply = self._asker.ask(m.StatusQuery())
+        assert isinstance(reply, m.Data)
+        return float(reply.data["now_s"])
+
+    async def _starts(self, _: Request) -> Response:
+        return _json({"schema": SCHEMA, **await run_in_threadpool(self._forecast.read)})
 
     async def _logs(self, request: Request) -> Response:
         job = _job_of(request)

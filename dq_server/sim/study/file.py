@@ -8,10 +8,17 @@ seeds = 20                        # 0 .. 19; or a list of seeds
 
 first_day = 0.0                   # of the log, since its first submission
 days = 30.0                       # submissions of so many days; default: all
+warm_up_days = 0.0                # submissions of the first days: simulated, not counted
 too_large = "refuse"              # or "leave out": jobs that need more than `nodes`
 enforce_estimates = false         # kill jobs that run longer than their estimate
 dependencies = false              # honour fields 17 and 18
 jobs = true                       # write jobs.csv.gz
+
+[[reservation]]                   # processors out of use: maintenance, an outage that was planned
+name = "maintenance"
+processors = 100
+start_s = 86_400                  # since the first submission of those simulated
+duration_s = 28_800
 
 [malleable]                       # how jobs become malleable: sim/malleable_settings.py
 [scheduler]                       # and the other tables of a server's configuration
@@ -32,18 +39,22 @@ from pathlib import Path
 from typing import Any
 
 from dq_server.core.model.config import SchedulerConfig
-from dq_server.core.model.errors import ConfigError
+from dq_server.core.model.errors import ConfigError, SchedulerError
+from dq_server.core.model.events import AdvanceReservation
 from dq_server.core.policies.sets import SETS
-from dq_server.core.settings import check, from_tables, named_config
+from dq_server.core.settings import check, configured, from_tables, named_config
+from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError, unknown
 from dq_server.sim.malleable import Malleability
 from dq_server.sim.malleable_settings import read_malleability
 from dq_server.sim.swf import SwfLog, processors_of, read_swf
-from dq_server.sim.workload import MOST_NODES, RigidWorkload
+from dq_server.sim.toml_workload import read_reservations, since
+from dq_server.sim.workload import MOST_NODES, RigidWorkload, Workload
 
 TABLES = ("scheduler", "dfs", "quotas")  # of a server's configuration
-KEYS = ("logs", "nodes", "policies", "shares", "seeds", "first_day", "days", "too_large",
-        "enforce_estimates", "dependencies", "jobs", "malleable", "variant", *TABLES)  # fmt: skip
+KEYS = ("logs", "nodes", "policies", "shares", "seeds", "first_day", "days", "warm_up_days",
+        "too_large", "enforce_estimates", "dependencies", "jobs", "reservation", "malleable",
+        "variant", *TABLES)  # fmt: skip
 MOST_RUNS = 1_000_000
 DAY_S = 86_400.0
 
@@ -60,9 +71,11 @@ class Source:
     nodes: int
     first_day: float = 0.0
     days: float = math.inf
+    warm_up_days: float = 0.0
     leave_out_large: bool = False
     enforce_estimates: bool = False
     dependencies: bool = False
+    reservations: tuple[AdvanceReservation, ...] = ()
 
     def read(self) -> RigidWorkload:
         """Its jobs; WorkloadError if it is none, or has jobs that the machine is too small for."""
@@ -77,9 +90,23 @@ class Source:
             )
         if large.all():
             raise WorkloadError(f"{self.path}: no job in it fits on nodes = {self.nodes}")
-        return RigidWorkload.from_log(
+        if self.warm_up_days * DAY_S > log.column("submit_s")[-1] - log.column("submit_s")[0]:
+            raise WorkloadError(
+                f"{self.path}: no job is submitted after warm_up_days = {self.warm_up_days:g}"
+            )
+        jobs = RigidWorkload.from_log(
             log, enforce_estimates=self.enforce_estimates, dependencies=self.dependencies
         )
+        try:
+            self.simulation(jobs, configured())
+        except SchedulerError as error:
+            raise WorkloadError(f"{self.path}: [[reservation]]: {error}") from error
+        return jobs
+
+    def simulation(self, jobs: Workload, config: SchedulerConfig) -> Simulation:
+        """Return the simulation of its jobs, malleable or not, that has not begun."""
+        reserved = since(jobs.submit_s[0], self.reservations)
+        return Simulation(jobs, self.nodes, config, reservations=reserved)
 
     def _cut(self, log: SwfLog) -> SwfLog:
         submit_s = log.column("submit_s")
@@ -205,6 +232,8 @@ def _sources(folder: Path, table: Mapping[str, Any]) -> tuple[Source, ...]:
     usual: dict[str, Any] = {
         "first_day": _number(table, "first_day", 0.0),
         "days": _number(table, "days", math.inf),
+        "warm_up_days": _number(table, "warm_up_days", 0.0),
+        "reservations": tuple(read_reservations(table.get("reservation", []))),
         "leave_out_large": _choice(table, "too_large", ("refuse", "leave out")) == "leave out",
         "enforce_estimates": _yes(table, "enforce_estimates", usual=False),
         "dependencies": _yes(table, "dependencies", usual=False),

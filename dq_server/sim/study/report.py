@@ -184,6 +184,13 @@ def _log_sentence(source: Source) -> str:
     ]  # fmt: skip
     if source.leave_out_large:
         rules.append("jobs larger than the machine are left out")
+    rules += [
+        f"{r.processors} processors are out of use from {r.start_s:g} s after the first submission"
+        f" on, for {r.end_s - r.start_s:g} s ({r.name})"
+        for r in source.reservations
+    ]
+    if source.warm_up_days:
+        rules.append(f"jobs submitted in the first {source.warm_up_days:g} days are not counted")
     return (
         f"Log: {source.title} ({credit}){window}, on {source.nodes} processors; {'; '.join(rules)}."
         if credit

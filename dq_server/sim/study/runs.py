@@ -31,12 +31,11 @@ from numpy.typing import NDArray
 
 from dq_server.core.model.errors import SchedulerError
 from dq_server.core.model.plain import plain
-from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.files import whole_file
 from dq_server.sim.malleable import MalleableWorkload, resizes_nobody
 from dq_server.sim.records import STATES, Records
-from dq_server.sim.study.file import Scenario, Source
+from dq_server.sim.study.file import DAY_S, Scenario, Source
 from dq_server.sim.workload import RigidWorkload, Workload
 
 FORMAT = 1
@@ -209,7 +208,9 @@ def simulate(task: Task, cache: Cache) -> None:
     try:
         rigid = _jobs(scenario.source)
         jobs = task.jobs(rigid)
-        records = Simulation(jobs, scenario.source.nodes, scenario.config).run()
+        records = scenario.source.simulation(jobs, scenario.config).run()
+        if warm_up_s := scenario.source.warm_up_days * DAY_S:
+            records.warm_up_until(rigid.submit_s[0] + warm_up_s)
         cache.save(task.key, records, jobs, rigid)
     except (WorkloadError, SchedulerError) as error:
         raise WorkloadError(f"{scenario}: {error}") from error

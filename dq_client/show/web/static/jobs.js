@@ -7,11 +7,12 @@ import { List, say } from "./list.js";
 import { byId, clock, duration, element, whenThemeChanges } from "./text.js";
 import { inShort, shownUsage } from "./usage.js";
 
-const OUTPUT_EVERY_MS = 2000, WHY_EVERY_MS = 1500, WHYS_AT_ONCE = 2;
+const OUTPUT_EVERY_MS = 2000, WHY_EVERY_MS = 1500, WHYS_AT_ONCE = 2, FORECAST_EVERY_MS = 20000;
 const filter = byId("job-filter"), search = byId("job-search");
 let chosen = 0, tab = "stays", loaded = 0, shownTab = "";
 const whys = new Map();       // job -> { text, at }: what it waits for, as last asked
 let asking = 0;
+let forecast = { at_s: 0, starts: {} };   // when queued jobs start, as last simulated
 
 const list = new List(byId("jobs"), 46, makeRow, fillRow);
 
@@ -42,7 +43,7 @@ function fillRow(row, job) {
 // One line on how it is with a job.
 function words(job) {
   if (ENDED.has(job.state)) return `${clock(job.end_s)}, after ${duration(job.end_s - job.submit_s)}${inShort(job)}${job.reason ? `: ${job.reason}` : ""}`;
-  if (WAITING.has(job.state)) return `waits ${duration(Math.max(0, now() - job.submit_s))}${why(job.id)}`;
+  if (WAITING.has(job.state)) return `waits ${duration(Math.max(0, now() - job.submit_s))}${starts(job)}${why(job.id)}`;
   const spot = job.sweet_spot === null ? "" : `, sweet spot ${job.sweet_spot}`;
   return `${job.user}: runs ${duration(Math.max(0, now() - job.start_s))}${inShort(job)}, ${job.remap_points} iterations${spot}`;
 }
@@ -59,6 +60,19 @@ function why(id) {
     ).finally(() => { asking -= 1; });
   }
   return known?.text ? `: ${known.text}` : "";
+}
+
+// When a queued job is expected to start: 80 % of the simulations start it within the interval.
+function starts(job) {
+  const found = job.state === "queued" ? forecast.starts[job.id] : undefined;
+  if (!found || found.median_s === null) return "";
+  const left = (seconds) => (seconds === null ? "never" : duration(Math.max(0, forecast.at_s + seconds - now())));
+  return `, starts in ${left(found.median_s)} (80 %: ${left(found.earliest_s)} to ${left(found.latest_s)})`;
+}
+
+function askForecast() {
+  if (![...jobs.values()].some((job) => job.state === "queued")) return;
+  ask("/api/forecast").then((found) => { forecast = found; soon(); }, () => { forecast = { at_s: 0, starts: {} }; });
 }
 
 function wanted() {
@@ -200,4 +214,6 @@ onChoice((id) => {
   choose(id);
   redraw();
 });
+setInterval(askForecast, FORECAST_EVERY_MS);
+setTimeout(askForecast, 2000);
 setInterval(() => { list.redraw(); detail(); }, 1000);   // how long they run and wait
