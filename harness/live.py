@@ -99,7 +99,7 @@ class Live(CommandLine):
         """Kill all jobs, and wait until their processors are idle."""
         jobs = json.loads(self.dq("jobs", "--json"))["jobs"]
         if left := [job["id"] for job in jobs if job["state"] not in ENDED]:
-            self.dq("kill", *left)
+            self.run("kill", *left)  # some may end just now
         for job in left:
             self.wait_end(job)
         until(self._is_idle, "processors do not come back")

@@ -10,7 +10,7 @@ import click
 
 from dq_client.base import messages as m
 from dq_client.base.connection import ask
-from dq_client.base.errors import DQError, UsageError, known_words
+from dq_client.base.errors import DQError, NoServer, UsageError, known_words
 from dq_client.base.home import Home
 from dq_client.base.states import ENDED, NOT_STARTED
 from dq_client.base.values import parse_time
@@ -283,8 +283,12 @@ def _forecast(job_id: int, now_s: float) -> tuple[dict[str, float | None] | None
     """When a queued job starts, and the same in words; None and why it is not known."""
     from dq_client.show.forecast import DRAWS, start_forecasts  # starts a process: only if wanted
 
+    home = Home.default()
     try:
-        found = start_forecasts(Home.default(), now_s).get(job_id)
+        home.server()
+        found = start_forecasts(home, now_s).get(job_id)
+    except NoServer:  # it starts once there is one
+        return None, ""
     except DQError as e:
         return None, str(e)
     if found is None:  # it has started meanwhile

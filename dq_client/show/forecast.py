@@ -37,7 +37,7 @@ def start_forecasts(home: Home, now_s: float) -> dict[int, Start]:
         done = subprocess.run(words, capture_output=True, text=True, timeout=WITHIN_S, check=False)
     except subprocess.TimeoutExpired as e:
         raise Timeout(
-            f"no forecast within {WITHIN_S:g} s: dq sim forecast {home.journal} takes its time"
+            f"no forecast within {WITHIN_S:g} s; try dq sim forecast {home.journal}"
         ) from e
     if done.returncode:
         said = done.stderr.strip().splitlines()

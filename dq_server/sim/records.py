@@ -126,7 +126,7 @@ class Records:
         self._from_s = time_s
         left = len(self._ended) - len(self.ran)
         if not len(self.ran):
-            raise WorkloadError("the warm-up is longer than the log: no job is left to count")
+            raise WorkloadError("no job is left to count after the warm-up")
         self.notes["submitted in the warm-up: simulated, not counted"] += left
 
     # -- reading ---------------------------------------------------------------------------------

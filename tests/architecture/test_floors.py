@@ -61,12 +61,13 @@ FLOORS = {
     "dq_client.show": {
         "views": "",
         "feed": "",
+        "forecast": "",
         "report": "feed",
         "output": "report",
         "job_output": "output",
         "hooks": "feed report",
         "top": "feed output report",
-        "web": "feed",
+        "web": "feed forecast",
     },
     "dq_server.live": {
         "rate_limited_log": "",

@@ -95,10 +95,20 @@ def test_hosts_that_can_be_used_come_up_and_the_others_are_named(
             until(lambda: local_agents.running_agents(beta) not in ({}, before), "no agent")  # noqa: B023
         else:
             until(lambda: bool(supervisors(beta) - {leader, understudy}), "nobody takes its place")  # noqa: B023
+    until(lambda: is_known(by_ssh, beta), "the server does not know the last one")
 
     by_ssh.dq("down")
     until(lambda: not local.leftovers(beta), "processes are left")
     assert not (home / "agents" / "beta" / "credentials").exists()
+
+
+def is_known(cluster: Live, home: Home) -> bool:
+    """Whether the server has heard from the agent that runs there now."""
+    now, told = (
+        local_agents.running_agents(home),
+        json.loads(cluster.dq("server", "status", "--json")),
+    )
+    return "beta" in now and told["agents"].get("beta", {}).get("pid") == now["beta"]["pid"]
 
 
 def supervisors(home: Home) -> set[int]:

@@ -263,7 +263,8 @@ def test_nobody_listens_but_the_server(live: Live, tmp_path: Path, engine: str) 
         (tmp_path / "four.toml").write_text(EMULATED)
         live.dq("up", "--cluster", tmp_path / "four.toml", "--detach")
     job = live.submit("-n", 2, "--sizes", "2,4", "--", sys.executable, "-m", "tests.live.growing",
-                      "--iterations", 40, "--seconds", 0.2)  # fmt: skip
+                      "--iterations", 5000, "--seconds", 0.2,
+                      "--stop", tmp_path / "stop")  # fmt: skip
     seen: set[str] = set()
 
     def grown() -> bool:
@@ -275,6 +276,7 @@ def test_nobody_listens_but_the_server(live: Live, tmp_path: Path, engine: str) 
     until(grown, "it does not grow")
     for _ in range(5):
         grown()
+    (tmp_path / "stop").touch()
     server = live.home.server()
     port = server["address"].rpartition(":")[2]
     assert len(seen) == 1, seen

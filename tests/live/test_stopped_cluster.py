@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -20,6 +21,11 @@ SHOWN: tuple[tuple[str, ...], ...] = (
     ("reservations", "--json"),
     ("quotas", "--json"),
 )
+
+
+def kept(said: str) -> str:
+    """But for how a job's usage went over time, which the server has in memory only."""
+    return re.sub(r'"history": \[\[[^"]*\]\]', '"history": []', said)
 
 
 def listing(folder: Path) -> dict[str, tuple[int, int]]:
@@ -40,7 +46,7 @@ def test_everything_can_be_read_after_the_cluster_is_down(live: Live, tmp_path: 
         done = live.run(*words)
         assert done.returncode == 0, done.stderr
         assert "no server is running: as it was at " in done.stderr
-        assert done.stdout == before[words], words
+        assert kept(done.stdout) == kept(before[words]), (done.stdout, before[words])
     for words in (("jobs",), ("job", "last"), ("why", "last"), ("pool",)):
         assert live.run(*words).returncode == (5 if words == ("pool",) else 0)
     found = json.loads(live.dq("jobs", "--json"))["jobs"]
