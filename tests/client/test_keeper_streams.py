@@ -141,6 +141,7 @@ def test_what_a_rank_is_started_with(tmp_path: Path, births: list[process.Birth]
     assert (birth.argv, birth.cwd) == (["q", "1"], "/c")
     assert birth.env == {
         "X": "y", "PMI_RANK": "2", "PMI_SIZE": "3", "PMI_ID": "2", "DQ_WORLD": "4", "DQ_NODE": "n1",
+        "DQ_RANK": "2",
     }  # fmt: skip
     assert set(birth.sockets) == {world.PMI, world.LINK}
     assert (rank.number, rank.node, rank.pid, made.local) == (2, "n1", 101, {2: rank})
@@ -175,7 +176,7 @@ def test_all_ranks_run_the_first_program_unless_another_is_named() -> None:
 def test_a_worker_knows_nothing_of_mpi(tmp_path: Path, births: list[process.Birth]) -> None:
     run(tmp_path, 2, spawned=True, worker=True)
     (birth,) = births
-    assert birth.env == {"X": "y", "DQ_WORLD": "4", "DQ_NODE": "n1"}
+    assert birth.env == {"X": "y", "DQ_WORLD": "4", "DQ_NODE": "n1", "DQ_RANK": "2"}
     assert birth.sockets == {}
 
 

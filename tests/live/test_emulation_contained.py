@@ -86,7 +86,7 @@ def up(live: Live, tmp_path: Path) -> Kernel:
 @pytest.mark.mpi
 def test_a_job_grows_over_real_links_and_down_leaves_nothing(live: Live, up: Kernel) -> None:
     job = live.submit("--sizes", "1,3", "--", "python", "-m", "apps.matmul", "--n", 600,
-                      "--iterations", 80, "--check")  # fmt: skip
+                      "--iterations", 300, "--check")  # fmt: skip
     view = live.wait_end(job)
     assert view["state"] == "done", live.dq("logs", job, "--err", code=None)
     assert [stay["processors"] for stay in view["sizes"]][:2] == [1, 3]
