@@ -142,7 +142,7 @@ def test_ctrl_c_in_the_shell_is_not_the_allocations(cluster: Live) -> None:
 
 
 def test_a_program_without_a_session_is_reported_to_who_waits(cluster: Live) -> None:
-    found = dq(cluster, "run", "--sizes", "1,2", "--", "sleep", 60)
+    found = dq(cluster, "run", "--sizes", "1,2", "--", "sleep", 45)
     assert found.returncode == 0
     assert "opened no session of resize_lib" in found.stderr
     plain = dq(cluster, "run", "-n", 1, "--", "true")

@@ -114,7 +114,8 @@ BEFORE: dict[str, dict[int, str]] = {
     "kernels.md": {},
     "mistakes.md": {2: LOCAL.format(4) + RUNS},
     "nodes.md": {0: NODES + "dq up --cluster three.toml --detach\n", 1: FEATURES,
-                 3: "dq down --force\ndq server start --detach\n"},
+                 3: "dq down --force\ndq server start --detach\n",
+                 4: "until dq nodes | grep -q n03; do sleep 0.2; done\n"},
     "pool.md": {2: LOG},
     # What differs is what is shown.
     "porting.md": {0: 'diff() { command diff "$@" || [ $? = 1 ]; }\n'

@@ -7,7 +7,7 @@ import resize_lib
 
 class Solver:
     def __init__(self, comm):
-        self.comm = MPI.Intracomm(comm)
+        self.comm = MPI.Intracomm(comm)  # refused
         self.root = self.comm.rank == 0  # refused
 
     def total(self, part):
