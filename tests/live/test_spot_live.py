@@ -95,12 +95,20 @@ def test_a_job_hears_that_others_compute_no_more(live: Live, tmp_path: Path) -> 
         (folder / "busy").touch()
         on(2, 6)
         until(lambda: load(live) >= 0.5, "its agent hears of no load", WITHIN_S)
+        # After this trial only a load that falls leads back to 4.
+        until(lambda: stays(live, job).count(4) > 1, "4 is not tried again", WITHIN_S)
+        on(2, 6)
         (folder / "busy").unlink()
     on(4, 6)
     (folder / "stop").touch()
     assert live.wait_end(job)["state"] == "done", live.dq("logs", job, "--err")
     assert "try it again, processes outside DQ have used" in " ".join(live.dq("why", job).split())
     assert json.loads(live.dq("sim", "replay", live.home.journal, "--json"))["same"]
+
+
+def stays(live: Live, job: int) -> list[int]:
+    """The sizes that it has had, in order."""
+    return [stay["processors"] for stay in live.job(job)["sizes"]]
 
 
 def load(live: Live) -> float:
