@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -98,6 +98,9 @@ class Chosen:
     files: tuple[tuple[str, int], ...]
 
 
+NOTHING: dict[str, Any] = {"about": {}, "damaged": {}, "parts": {}}
+
+
 def newest(
     comm: MPI.Intracomm, stored: Stored, *, waits: bool = False
 ) -> tuple[Chosen | None, list[str]]:
@@ -105,7 +108,9 @@ def newest(
 
     waits: a copy that lacks a part is not passed over; its error is the last then (`is_absence`)
     """
-    seen = [json.loads(text) for text in gather_texts(comm, json.dumps(_seen(stored)))]
+    hosts = gather_texts(comm, stored.host)
+    mine = _seen(stored) if hosts.index(stored.host) == comm.rank else NOTHING  # all there see it
+    seen = [json.loads(text) for text in gather_texts(comm, json.dumps(mine))]
     about = {name: text for rank in seen for name, text in rank["about"].items()}
     damaged = {name: text for rank in seen for name, text in rank["damaged"].items()}
     wrong = list[str]()
@@ -120,7 +125,7 @@ def newest(
                 for part in parts:
                     if part < len(places):
                         places[part].setdefault(host, []).append(rank)
-        files, why = _sound(comm, stored, copy, places)
+        files, why = _sound(comm, stored, copy, places, hosts)
         if files is not None:
             return Chosen(copy, files), wrong
         wrong.append(why)
@@ -161,12 +166,22 @@ def _read(about: Any, folder: Path) -> Copy:
 
 
 def _sound(
-    comm: MPI.Intracomm, stored: Stored, copy: Copy, places: list[dict[str, list[int]]]
+    comm: MPI.Intracomm,
+    stored: Stored,
+    copy: Copy,
+    places: list[dict[str, list[int]]],
+    hosts: Sequence[str],
 ) -> tuple[tuple[tuple[str, int], ...] | None, str]:
     """A file for each part whose checksum is right; or None, and what is wrong with a part.
 
-    Each rank checks some of the files that it sees.
+    Each rank checks some of the files that its node sees.
+
+    places  for each part, by node: the first rank on each node that sees its file there
+    hosts   the node of each rank
     """
+    together = dict[str, list[int]]()
+    for rank, host in enumerate(hosts):
+        together.setdefault(host, []).append(rank)
     left = [_turned(sorted(by_host.items()), part) for part, by_host in enumerate(places)]
     files: dict[int, tuple[str, int]] = {}
     wrong = {part: f"{copy.part(part)}: {os.strerror(2)}" for part in range(len(places))}
@@ -177,7 +192,8 @@ def _sound(
         mine = dict[int, str]()
         for part in sorted(wrong):
             host, ranks = left[part].pop(0)
-            files[part] = host, ranks[part % len(ranks)]
+            there = together[hosts[ranks[part % len(ranks)]]]
+            files[part] = host, there[part % len(there)]
             if files[part][1] == comm.rank:
                 here = replace(copy, folder=stored.folder(host) / copy.folder.name)
                 why = here.check_part(part)
