@@ -26,9 +26,9 @@ def test_the_server_carries_a_profile_out_and_plans_others_around_it(
     config = tmp_path / "config.toml"
     config.write_text('[scheduler]\npolicy = "easy"\nfit = "2X"\n')
     steps = tmp_path / "profile.json"
-    steps.write_text("[[3, 1], [4, 3], [3, 1]]")
+    steps.write_text("[[6, 1], [8, 3], [6, 1]]")
     live.up(4, "--config", config)
-    job = live.submit("--profile", steps, *PROGRAM, 8.5)
+    job = live.submit("--profile", steps, *PROGRAM, 17)
     long = live.submit("-n", 2, "--kind", "rigid", "--estimate", "60s", "--", "sleep", "0.1")
     short = live.submit("-n", 2, "--kind", "rigid", "--estimate", "1s", "--", "sleep", "0.1")
     assert live.wait_end(short)["state"] == "done"
@@ -37,14 +37,14 @@ def test_the_server_carries_a_profile_out_and_plans_others_around_it(
     assert [reason["code"] for reason in waits["now"]] == ["waits_for_profiles"]
     view = live.wait(job, lambda j: j["scheduled"] and j["scheduled"]["step"] is not None)
     plan = view["scheduled"]
-    assert (view["kind"], plan["steps"]) == ("evolving", [[3, 1], [4, 3], [3, 1]])
+    assert (view["kind"], plan["steps"]) == ("evolving", [[6, 1], [8, 3], [6, 1]])
     shown = live.dq("job", job)
-    assert "SCHEDULED" in shown and " 4 s" in shown
+    assert "SCHEDULED" in shown and " 8 s" in shown
     end = live.wait_end(job, SLOW_S)
     assert end["state"] == "done", live.dq("logs", job, "--err", code=None)
     assert json.loads(live.dq("logs", job)) == {"good": True, "size": 1}
     assert [stay["processors"] for stay in end["sizes"]] == [1, 3, 1]
-    moments = [plan["start_s"] + 3, plan["start_s"] + 7]
+    moments = [plan["start_s"] + 6, plan["start_s"] + 14]
     assert all(s["since_s"] >= at for s, at in zip(end["sizes"][1:], moments, strict=True))
     found = codes(live, job)
     assert [c for c in found if c.startswith("profile_")][:4] == [

@@ -18,7 +18,7 @@ def test_short_turns_share_reports_and_orders_still_arrive(shared: Live, tmp_pat
     job = shared.submit("-n", 1, "--sizes", "1,2", *PROGRAM, stop, 2)
     shared.wait(job, lambda j: j["remap_points"] > 3)
     before, begin_s = shared.job(job)["remap_points"], time.monotonic()
-    after = shared.wait(job, lambda j: j["remap_points"] > before + 10)["remap_points"]
+    after = shared.wait(job, lambda j: j["remap_points"] > before + 60)["remap_points"]
     assert after - before < 30 * (time.monotonic() - begin_s), "20 a second at most"
     shared.dq("resize", job, 2)
     shared.wait(job, lambda j: j["processors"] == 2)

@@ -92,7 +92,7 @@ def test_a_program_is_never_on_a_size_that_it_cannot_run_on(fixed: Live, tmp_pat
 
 
 def test_jacobi_gives_the_same_digits_after_resizes(fixed: Live) -> None:
-    words = ("--", "python", "apps/{}.py", 200, 3000)
+    words = ("--", "python", "apps/{}.py", 200, 9000)
 
     def submit(name: str, *sizes: str) -> int:
         named = [str(w).format(name) for w in words]

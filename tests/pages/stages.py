@@ -122,7 +122,7 @@ BEFORE: dict[str, dict[int, str]] = {
                       'dq() { command dq "$@" || [ "$1 $?" = "check 1" ]; }\n',
                    3: "cp -r docs/examples/porting/* .\n"},
     "protection.md": {0: LOCAL.format(8)},
-    "scheduling.md": {0: LOCAL.format(25) + "dq submit --array 0-12 -- sleep 8\n"},
+    "scheduling.md": {0: LOCAL.format(25) + "dq submit --array 0-12 -- sleep 40\n"},
     "quotas.md": {1: LOCAL.format(2)},
     "security.md": {0: LOCAL.format(2)},
     "simulation.md": {0: LOG + LOCAL.format(2) + "dq submit --wait -n 1 -- true\ndq down\n"

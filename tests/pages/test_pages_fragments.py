@@ -13,6 +13,7 @@ import pytest
 from harness.commands import ROOT
 from harness.live import Job, Live
 from harness.pages import Block
+from harness.walks import GATED
 from tests.pages.fragments import program
 from tests.pages.owners import of
 
@@ -51,10 +52,20 @@ def test_a_block_runs_in_a_job_that_grows(growing: Live, block: Block, tmp_path:
     file = tmp_path / "part.py"
     file.write_text(program(block))
     options = OPTIONS.get(str(block), ("--sizes", "1,2"))
-    job = growing.submit("-n", 1, *options, "--", "python", file)
-    if "evolving" not in options:
-        growing.wait(job, lambda j: j["remap_points"] > 0 or j["legal_sizes"] is not None)
+    asks = "evolving" not in options
+    gate = [GATED, tmp_path, 1] if asks and "rs.iterations(" in file.read_text() else []
+    job = growing.submit("-n", 1, *options, "--", "python", *gate, file)
+    if asks:
+        growing.wait(
+            job,
+            lambda j: (
+                (tmp_path / "at-1").exists()
+                if gate
+                else j["remap_points"] > 0 or j["legal_sizes"] is not None
+            ),
+        )
         growing.dq("resize", job, 2)
+        (tmp_path / "go-1").touch()
     found = growing.wait_end(job)
     said = growing.dq("logs", job, "--err")
     assert found["state"] == "done", (found["reason"], said, program(block))
