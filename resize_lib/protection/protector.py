@@ -278,7 +278,10 @@ class Protector:
         with Parts(comm, stored, found) as parts:
             if not parts.are_here():
                 parts.fetch([0])
-                parts.fetch(self._needed(comm, parts))
+                wanted = self._needed(comm, parts)
+                if not in_place:  # ranks are new: variables of these old ranks are looked at
+                    wanted |= {*range(comm.rank, copy.grid.size, comm.size)}
+                parts.fetch(wanted)
             self._fill(copy.loops, copy.grid, parts, in_place=in_place)
 
     def _needed(self, comm: MPI.Intracomm, parts: Open) -> set[int]:

@@ -68,13 +68,11 @@ def choose(comm: MPI.Intracomm, disk: CopyDisk, made: int) -> Chosen | None:
 def needed(session: Runtime, open_old: Open) -> set[int]:
     """The old ranks whose parts this rank's share comes from; part 0 must be there.
 
-    With those whose own variables this rank gets, or looks through (state/copies.py).
-
     Raises:
         ProtectionError: the copy does not fit what is declared.
     """
     first, grid = open_old(0), session.job.grid
-    found = {0, *range(session.rank, first.grid.size, grid.size)}
+    found = {0}
     for name, item in session.declared.items():
         if isinstance(item, Packed):
             return set(range(first.grid.size))

@@ -93,7 +93,7 @@ class Pushes:
     def _new_part(self, position: int, new: int, record: np.void) -> Part:
         """Where the part lies that another process has allocated."""
         _, _, layout, item, form = next(
-            array for array in self.arrays.moved if array[0] == position
+            array for array in self.arrays.moved if array.position == position
         )
         grid = self.arrays.site.new.grid
         held = zip(layout.axes(grid), layout.place(grid, new), strict=True)

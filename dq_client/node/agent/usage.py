@@ -95,7 +95,7 @@ class UsageMeter:
     _next_s: float = float("-inf")
     _ranks: dict[tuple[int, int], Rank] = field(default_factory=dict)  # by pid and start
     # CPU time by tree: a proxy of mpiexec may end before its job.
-    _trees: dict[str, tuple[Instance, float]] = field(default_factory=dict)
+    _trees: dict[Instance, dict[str, float]] = field(default_factory=dict)
 
     def look(self, now: float, trees: Mapping[str, Tree]) -> list[m.JobUsage]:
         """The usage of all jobs here, if it is time to measure it; `now`: seconds of any clock."""
@@ -107,7 +107,7 @@ class UsageMeter:
         for key, tree in trees.items():
             uses = found.setdefault((tree.record.job, tree.record.instance), {None: [0.0, 0]})
             self._note(key, tree, self._add(uses, table, tree, before))
-        self._trees = {key: known for key, known in self._trees.items() if known[0] in found}
+        self._trees = {of: known for of, known in self._trees.items() if of in found}
         rows = [
             m.JobUsage(
                 *of,
@@ -132,11 +132,11 @@ class UsageMeter:
         return self._total((tree.record.job, tree.record.instance))
 
     def _note(self, key: str, tree: Tree, cpu_s: float) -> None:
-        of = tree.record.job, tree.record.instance
-        self._trees[key] = of, max(cpu_s, self._trees.get(key, (of, 0.0))[1])
+        known = self._trees.setdefault((tree.record.job, tree.record.instance), {})
+        known[key] = max(cpu_s, known.get(key, 0.0))
 
     def _total(self, of: Instance) -> float:
-        return sum(cpu_s for whose, cpu_s in self._trees.values() if whose == of)
+        return sum(self._trees[of].values())
 
     def _add(
         self,
