@@ -13,8 +13,8 @@ from statistics import median
 from dq_client.base import messages as m
 
 KEPT = 12  # times: as many as the server compares to see a change (core/model/tracking.py)
-OFF = 0.1  # a job whose last times are further than this part from the usual one reports
-LAST = 3  # times; one outlier among them wakes nobody
+OFF = 0.1  # a job reports when its last times differ from the usual one by more than this part
+LAST = 3  # times; a single outlier among them does not end the rest
 
 Stay = tuple[int, str]  # the job's last resize, and the loop it is in
 

@@ -23,13 +23,18 @@ from dq_server.core.model.tracking import TESTED_MIN
 from dq_server.core.scheduler import Scheduler
 
 REST_S = 30.0
-SHARE = 8  # of the remap points that it has been settled for, it rests one in so many
+SHARE = 8  # a settled job rests for an eighth of the remap points since it has been settled
 
-# After these only jobs that the policy names may be answered otherwise; after all others, any.
+# After these events only answers to jobs that the policy names may change; after others, any answer.
 QUEUE = (ev.RemapPoint, ev.JobSubmitted, ev.ArraySubmitted, ev.JobStarted, ev.JobEnded,
          ev.ProcessorsVacated, ev.ResizeCommitted, ev.ResizeAborted, ev.KillRequested,
          ev.HoldRequested, ev.ReleaseRequested, ev.WorkDone, ev.BackgroundLoad)  # fmt: skip
-QUIET = (ev.RankReported, ev.CopyMade, ev.SessionOpened, ev.OutputLost)  # and after these none
+QUIET = (
+    ev.RankReported,
+    ev.CopyMade,
+    ev.SessionOpened,
+    ev.OutputLost,
+)  # after these no answer changes
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Jobs that rest (core/resting.py), and whom the server rings because something has changed.
+"""Jobs that rest (core/resting.py), and which of them the server rings because something has changed.
 
 Not journaled: a job whose connection is made anew, because this server is another one or the line
 was cut, reports by itself. A ring that is lost otherwise costs the rest of a rest, REST_S at most.
@@ -40,11 +40,11 @@ class SilentJobs:
         self._stirred.discard(job)
 
     def end(self, job: int) -> None:
-        """The job speaks, or is over."""
+        """The job has reported, or has ended."""
         self._of.pop(job, None)
 
     def rings(self) -> list[tuple[bytes, bytes, Literal["other"]]]:
-        """To whom a ring has to leave, once each; as the server's outbox has it."""
+        """The rings to be sent, one for each job, in the form of the server's outbox."""
         called = self._stirred & self._of.keys()
         found = [(self._of.pop(job), RING, OTHER) for job in sorted(called)]
         self._stirred.clear()
