@@ -25,7 +25,7 @@ from dq_server.core.scheduler import Scheduler
 REST_S = 30.0
 SHARE = 8  # a settled job rests for an eighth of the remap points since it has been settled
 
-# After these events only answers to jobs that the policy names may change; after others, any answer.
+# After these events only jobs that the policy names may get other answers; after others, all may.
 QUEUE = (ev.RemapPoint, ev.JobSubmitted, ev.ArraySubmitted, ev.JobStarted, ev.JobEnded,
          ev.ProcessorsVacated, ev.ResizeCommitted, ev.ResizeAborted, ev.KillRequested,
          ev.HoldRequested, ev.ReleaseRequested, ev.WorkDone, ev.BackgroundLoad)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Jobs that rest (core/resting.py), and which of them the server rings because something has changed.
+"""Jobs that rest (core/resting.py), and which of them the server rings after a change.
 
 Not journaled: a job whose connection is made anew, because this server is another one or the line
 was cut, reports by itself. A ring that is lost otherwise costs the rest of a rest, REST_S at most.
