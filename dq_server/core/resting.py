@@ -29,12 +29,8 @@ SHARE = 8  # a settled job rests for an eighth of the remap points since it has 
 QUEUE = (ev.RemapPoint, ev.JobSubmitted, ev.ArraySubmitted, ev.JobStarted, ev.JobEnded,
          ev.ProcessorsVacated, ev.ResizeCommitted, ev.ResizeAborted, ev.KillRequested,
          ev.HoldRequested, ev.ReleaseRequested, ev.WorkDone, ev.BackgroundLoad)  # fmt: skip
-QUIET = (
-    ev.RankReported,
-    ev.CopyMade,
-    ev.SessionOpened,
-    ev.OutputLost,
-)  # after these no answer changes
+# After these no answer changes.
+QUIET = (ev.RankReported, ev.CopyMade, ev.SessionOpened, ev.OutputLost)
 
 
 @dataclass(frozen=True, slots=True)
