@@ -48,12 +48,20 @@ class Page:
         return json.loads(text)
 
     def until(self, wanted: Callable[[Any], bool]) -> Any:
-        """The state, once it is as wanted."""
-        deadline = time.monotonic() + 30
-        while not wanted(state := self.data("/api/state")):
-            assert time.monotonic() < deadline, state
+        """The state, once it is as wanted; oldest job first (the page has them as they changed)."""
+        deadline = time.monotonic() + 120
+        while True:
+            state = self.data("/api/state")
+            state["jobs"].sort(key=lambda job: job["id"])
+            if wanted(state):
+                return state
+            found = [job["state"] for job in state["jobs"]]
+            assert time.monotonic() < deadline, (found, state["status"])
             time.sleep(0.05)
-        return state
+
+    def with_jobs(self, *states: str) -> Any:
+        """The state, once the jobs are in these states."""
+        return self.until(lambda known: tuple(job["state"] for job in known["jobs"]) == states)
 
 
 def opened(live: Live, *options: object) -> Page:
@@ -67,7 +75,7 @@ def test_the_start_of_a_queued_job_is_forecast(cluster: Live) -> None:
     cluster.dq("submit", "-n", 4, "--walltime", "2h", "--", "sleep", 600)
     waits = int(cluster.dq("submit", "-n", 4, "--walltime", "1h", "--", "sleep", 600))
     page = opened(cluster)
-    page.until(lambda s: [j["state"] for j in s["jobs"]] == ["running", "queued"])
+    page.with_jobs("running", "queued")
     deadline = time.monotonic() + 300  # a simulation: on a machine full of others it takes a while
     while (
         start := json.loads(cluster.dq("why", waits, "--json", "--forecast"))["forecast"]
@@ -84,10 +92,10 @@ def test_the_start_of_a_queued_job_is_forecast(cluster: Live) -> None:
 
 
 def test_a_cluster_is_seen_and_nothing_more_can_be_done(cluster: Live) -> None:
-    cluster.dq("submit", "-n", 2, "--name", "<script>", "--", "sleep", 60)
-    cluster.dq("submit", "-n", 3, "--", "sleep", 60)
+    cluster.dq("submit", "-n", 2, "--name", "<script>", "--", "sleep", 600)
+    cluster.dq("submit", "-n", 3, "--", "sleep", 600)
     page = opened(cluster)
-    state = page.until(lambda s: [j["state"] for j in s["jobs"]] == ["running", "queued"])
+    state = page.with_jobs("running", "queued")
     assert state["schema"] == 1
     assert len(state["nodes"]) == 4
     assert state["jobs"][0]["name"] == "<script>"
