@@ -19,12 +19,14 @@ class Prepared:
     """What is done when all data have moved.
 
     here, gets: what this rank has, and which of its places get the job's value
+    given: those that one rank alone has given it
     again: calls that make values of iterators once more, which take their place in a list when that
     is filled. unbound: what the loop has deleted
     """
 
     here: Survey | None = None
     gets: frozenset[Path] = frozenset()
+    given: frozenset[Path] = frozenset()
     values: list[tuple[Place, Any]] = field(default_factory=list)
     again: list[Callable[[], list[tuple[Place, Any]]]] = field(default_factory=list)
     unbound: list[Place] = field(default_factory=list)

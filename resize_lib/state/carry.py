@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mpi4py import MPI
@@ -29,7 +30,7 @@ from resize_lib.server_link import say
 from resize_lib.state import iterators, packing, survey, verdict
 from resize_lib.state.alone import AtEnd
 from resize_lib.state.arrival import Prepared, place_of
-from resize_lib.state.comparison import Told, differences, may_coincide, told_of, union
+from resize_lib.state.comparison import Told, differences, told_of, union
 from resize_lib.state.entry import NOT_KEPT, Entry
 from resize_lib.state.hindrance import hindrance
 from resize_lib.state.known import Known
@@ -174,14 +175,17 @@ class Carry:
         differing = union(comm, differences(comm, told, mine, found, Known(self.session)))
         if here is not None:
             self._read_early(here, told.now)
+        judge = partial(self.decide, told, live=live, here=here, alone=old_size == 1)
+        # What of it cannot be copied comes with the values: seldom any, and then it counts anew.
+        known = joins and not told.why and not self.why_not
+        early = _tried(judge, Sent(differing=differing)) if known else ""
         sent = self.send(told, found, differing) if comm.rank == 0 else NOT_SENT
         if old_size == 1:
             self.alone.carried.update(sent.paths)
         sent, memory = broadcast(comm, sent)
         why = told.why or sent.why or (mine.why if mine is not None else "")
         if joins and not why:
-            why = self.why_not
-            why = why or _tried(self.decide, told, sent, live, here, alone=old_size == 1)
+            why = self.why_not or (_tried(judge, sent) if sent.failed else early)
         gets = joins and not why
         sent = receive(comm, sent, memory, self._memory(sent) if gets else None)
         if gets:
@@ -222,6 +226,7 @@ class Carry:
         """Give the variables what was prepared, once all data have moved."""
         prepared, self._prepared = self._prepared, Prepared()
         prepared.apply()
+        self.alone.carried.update(prepared.given)
         self.entry.apply()
 
     def send(self, told: Told, found: Survey | None, differing: frozenset[Path]) -> Sent:
@@ -235,7 +240,6 @@ class Carry:
         }
         try:
             packed = packing.pack(changed, found.anchors, Known(self.session).name)
-            coincides = frozenset(path for path in packed.sizes if may_coincide(changed[path]))
         except Exception as e:  # any class may raise anything
             path = e.path if isinstance(e, TooMuchError) else None
             where = f"{self.sources.line_of(found, path)}: " if path is not None else ""
@@ -243,10 +247,7 @@ class Carry:
         failed = packed.failed | {p: why for p, why in found.unreadable.items() if p in told.now}
         self.carried = summary(packed.sizes, found)
         paths = list(packed.sizes)
-        return Sent(
-            packed.payload, packed.large, paths, differing, failed, coincides, found.elsewhere,
-            packed.whole,
-        )  # fmt: skip
+        return Sent(packed.payload, packed.large, paths, differing, failed, packed.whole)
 
     def decide(
         self,
@@ -276,9 +277,8 @@ class Carry:
         carried = {path for path, fate in fates.items() if fate is Fate.CARRY}
         gone = [path for path in carried & told.gone if path in here.digests]
         unbound = [here.places[path] for path in gone if path[1][0] == "v"]
-        if alone:
-            self.alone.carried.update(carried)
         self._prepared = Prepared(here, frozenset(carried - told.gone), unbound=unbound)
+        self._prepared.given = frozenset(carried) if alone else frozenset()
         return ""
 
     def fates(
@@ -343,15 +343,15 @@ class Carry:
             self.first.digests.get(path),
             here.digests.get(path),
             sent.failed.get(path, ""),
-            path in sent.coincides,
+            path in told.coincides,
             path in here.opaque,
         )
         facts = self.sources.variable(here, path)
         fate, why = rule(seen, facts)
         if seen.before == seen.now and seen.here is None and _of_class(here, path):
             return Fate.KEEP, ""  # its class is not in use here, and has what its source gave it
-        if path in sent.elsewhere and facts.used:
-            return Fate.REFUSE, f"cannot be copied: it is {sent.elsewhere[path]}"
+        if path in told.elsewhere and facts.used:
+            return Fate.REFUSE, f"cannot be copied: it is {told.elsewhere[path]}"
         unknown = seen.before == seen.now == survey.UNREADABLE and not _observes(here, path)
         if unknown and seen.equal and facts.used and facts.changed_line:
             return Fate.REFUSE, "cannot be copied, and the loop may change it"

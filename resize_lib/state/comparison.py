@@ -24,13 +24,16 @@ class Told:
     """What a rank says of its variables.
 
     before, now: digests at the first loop, and of those that have changed. gone: what is no longer
-    bound. opaque: objects of packages. why: the rank cannot say more
+    bound. opaque: objects of packages. coincides: whose value may be the same by chance
+    elsewhere: whose state is outside of Python. why: the rank cannot say more
     """
 
     before: dict[Path, bytes]
     now: dict[Path, bytes]
     gone: set[Path]
     opaque: set[Path] = field(default_factory=set)
+    coincides: set[Path] = field(default_factory=set)
+    elsewhere: dict[Path, str] = field(default_factory=dict)
     why: str = ""
 
     def digest(self, path: Path) -> bytes | None:
@@ -47,7 +50,8 @@ def told_of(first: Survey, found: Survey, live: Live) -> Told:
     now = {p: d for p, d in found.digests.items() if first.digests.get(p) != d}
     before = {p: d for p, d in first.digests.items() if p in found.digests or _is_live(p, live)}
     gone = {p for p in before if p not in found.digests}
-    return Told(before, now, gone, found.opaque & now.keys())
+    coincides = {p for p in now if p in found.places and _may_coincide(found.places[p])}
+    return Told(before, now, gone, found.opaque & now.keys(), coincides, found.elsewhere)
 
 
 def _is_live(path: Path, live: Live) -> bool:
@@ -116,7 +120,7 @@ def coincides(value: Any) -> bool:
     return not isinstance(value, float | np.floating) or float(value).is_integer()
 
 
-def may_coincide(place: Place) -> bool:
+def _may_coincide(place: Place) -> bool:
     """The same of the value of a place."""
     try:
         return coincides(place.get())

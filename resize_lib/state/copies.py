@@ -139,7 +139,7 @@ class Copies:
 
             def rule(seen: Seen, facts: Variable) -> tuple[Fate, str]:
                 """As in a rank of the next start, where the set-up gives what it gave here."""
-                return verdict.restart(replace(seen, here=seen.before), facts, same_size=same_size)
+                return verdict.restart(seen._replace(here=seen.before), facts, same_size=same_size)
 
             _, why = carry.fates(told, sent, found, alone=size == 1, rule=rule)
         return Common(told, sent, live, frozenset(carry.alone.carried)), why

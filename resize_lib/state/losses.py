@@ -9,7 +9,7 @@ from mpi4py import MPI
 
 from dq_client.check.facts import Variable
 from resize_lib.state import verdict
-from resize_lib.state.comparison import Told, may_coincide
+from resize_lib.state.comparison import Told
 from resize_lib.state.objects import FILE, STREAMS
 from resize_lib.state.places import CONTENTS, Path
 from resize_lib.state.sources import Sources, is_setting, shown
@@ -76,7 +76,7 @@ def _lost(sources: Sources, mine: Told, found: Survey, differing: Iterable[Path]
             known = facts if sources.is_known(found, path) else None
             why = verdict.lost(mine.before.get(path), mine.digest(path), known)
         else:
-            why = verdict.counted(facts) if may_coincide(place) else ""
+            why = verdict.counted(facts) if path in mine.coincides else ""
         if why:
             return _said(sources, found, path, facts.changed_line, why)
     return ""

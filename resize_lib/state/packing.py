@@ -21,6 +21,7 @@ import numpy.typing as npt
 from mpi4py import MPI
 
 from resize_lib.state import views
+from resize_lib.state.digests import ATOMS
 from resize_lib.state.iterators import CannotCopyError
 from resize_lib.state.objects import ARRAY
 from resize_lib.state.places import CONTENTS, Path, Place
@@ -80,6 +81,8 @@ class _Pickler(pickle.Pickler):
         return NotImplemented
 
     def persistent_id(self, value: Any) -> Any:
+        if type(value) in ATOMS:
+            return None
         name = self._name_of(value)
         if name is not None:
             return name

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from resize_lib.state import objects
 from resize_lib.state.objects import Kind
@@ -17,8 +16,7 @@ CONTENTS: tuple[str] = ("*",)
 KEYS: tuple[str] = ("keys",)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a value is: a step of an owner, which is a scope or an object."""
 
     owner: Any

@@ -24,7 +24,6 @@ class Sent:
     """What rank 0 sends: the values of `paths` in order, as `packing.Packed` has them.
 
     differing: places that are not the same on all old ranks; failed: that cannot be copied
-    coincides: whose value may be the same by chance. elsewhere: whose state is outside of Python
     whole: numbers in `large` of the contents of arrays
     """
 
@@ -33,8 +32,6 @@ class Sent:
     paths: list[Path] = field(default_factory=list)
     differing: frozenset[Path] = frozenset()
     failed: dict[Path, str] = field(default_factory=dict)
-    coincides: frozenset[Path] = frozenset()
-    elsewhere: dict[Path, str] = field(default_factory=dict)
     whole: dict[Path, int] = field(default_factory=dict)
     why: str = ""
 

@@ -8,8 +8,8 @@ is the same on all ranks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
+from typing import NamedTuple
 
 from dq_client.check.facts import Variable
 from dq_client.check.roles import Role
@@ -23,8 +23,7 @@ class Fate(Enum):
     REFUSE = auto()  # nobody can know: the resize does not happen
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(NamedTuple):
     """A variable, as digests show it; None: it is not bound there.
 
     before, now: on rank 0 of the job, at its first loop and at the resize
