@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dq_server.sim.engine import Simulation
-from experiments.dynamic_esp import CONFIGURATIONS, Choices, config_of
+from experiments.dynamic_esp import CONFIGURATIONS, ONE_RUN, Choices, config_of
 from harness import verdicts
 from harness.generators.dynamic_esp import CORES, TABLE_I, dynamic_esp
 from harness.output import (
@@ -40,7 +40,6 @@ from harness.verdicts import Claim, judged
 
 RANGE = (70, 125)  # jobs that the paper names as those who pay
 LONGER_S = 1.0
-ONE_RUN = "the paper's figures are one run of one unpublished order of submission, ours are means"
 Waits = NDArray[np.float64]  # s, by job in order of submission, the two Z jobs left out
 Z_JOBS = TABLE_I[-1].count
 

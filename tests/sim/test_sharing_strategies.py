@@ -113,7 +113,7 @@ class Twin:
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_the_decisions_are_those_of_the_reference(name: str) -> None:
-    for seed in range(150):
+    for seed in range(500):
         twin = Twin(name, Random(seed))
         for _ in range(16):
             twin.step()
