@@ -189,7 +189,7 @@ def _held(runs: Sequence[Run]) -> str:
 
 
 def _gains(runs: Sequence[Run]) -> Iterator[Claim]:
-    """What Dyn-HP gains over Static: the paper's gain is one of those of our orders, or has the sign
+    """What Dyn-HP gains over Static: the paper's gain is one of our orders', or has the sign
     of our mean.
     """
     for name, what, sign in (

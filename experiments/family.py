@@ -1,15 +1,17 @@
-"""Strategies for malleable jobs beside EASY, and DQ's own beside the best of the others.
+"""Strategies for malleable jobs beside EASY, DQ's own beside the best of the others, and the paper.
 
     python -m experiments.family RESULTS [--json]
+    python -m experiments.family --theta JOBS.csv theta.swf.gz [--since 2023-01-12] [--days 14]
     python -m experiments.family --lublin FILE.swf [--jobs 600] [--nodes 100] [--load 0.9]
 
 RESULTS is the folder of `dq sim study experiments/family.toml -o RESULTS`. Changes against EASY are
 paired by seed, with 95 % intervals. Beside each metric of `shortest-first` stands how it compares
 with the best other policy: "better" or "worse" if the paired interval excludes zero, else "equal".
-Then who waits longer than under EASY: quantiles of the change of each job's turnaround.
+Then who waits longer than under EASY: quantiles of the change of each job's turnaround. Last, the
+ranges that the paper gives for the best strategy of each machine (Cori, Eagle, Theta).
 
-The paper's ranges, for the best strategy of each machine (Cori, Eagle, Theta) and against rigid
-jobs: turnaround -37 to -67 %, wait -73 to -99 %, makespan -16 to -65 %.
+`--theta` makes a log of the job data that Argonne publishes of Theta (ANL-ALCF-DJC-THETA_*.csv):
+jobs queued from midnight of --since on, for --days.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ import csv
 import gzip
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -32,6 +35,15 @@ from harness.output import Parser, note, table
 
 OWN, BASE = "shortest-first", "easy"
 METRICS = ("mean_turnaround_s", "mean_wait_s", "makespan_s")
+# Of the best strategy of each machine, against rigid jobs, in percent (abstract of the paper).
+PUBLISHED = {
+    "mean_turnaround_s": (-67, -37),
+    "mean_wait_s": (-99, -73),
+    "makespan_s": (-65, -16),
+    "utilisation": (5, 52),
+}
+THETA_NODES = 4392
+WHOLE = ("COBALT_JOBID", "NODES_USED", "RUNTIME_SECONDS", "WALLTIME_SECONDS")
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 Case = tuple[str, str]  # log and share
 Runs = dict[Case, dict[str, dict[str, dict[str, float]]]]  # policy -> seed -> metric
@@ -43,7 +55,7 @@ def read_runs(folder: Path) -> Runs:
     found: Runs = defaultdict(lambda: defaultdict(dict))
     with (folder / "runs.csv").open() as file:
         for row in csv.DictReader(file):
-            figures = {name: float(row[name]) for name in METRICS}
+            figures = {name: float(row[name]) for name in PUBLISHED}
             found[row["log"], row["share"]][row["policy"]][row["seed"]] = figures
     return found
 
@@ -51,17 +63,25 @@ def read_runs(folder: Path) -> Runs:
 def changes(runs: Runs) -> Iterator[Row]:
     """By log, share, policy and metric: mean change against EASY in percent, half its interval."""
     for (log, share), policies in runs.items():
-        for policy, seeds in policies.items():
+        for policy in policies:
             if policy == BASE:
                 continue
             row: Row = {"log": log, "share": float(share), "policy": policy}
             for metric in METRICS:
-                paired = [
-                    100 * (of[metric] / policies[BASE][seed][metric] - 1)
-                    for seed, of in seeds.items()
-                ]
-                row[metric], row[f"{metric}_half"] = mean_and_interval(paired)
+                row[metric], row[f"{metric}_half"] = _change(policies, policy, BASE, metric)
             yield row
+
+
+def _change(
+    policies: dict[str, dict[str, dict[str, float]]], policy: str, base: str, metric: str
+) -> tuple[float, float]:
+    """Mean change against another policy in percent, paired by seed, and half its interval."""
+    return mean_and_interval(
+        [
+            100 * (of[metric] / policies[base][seed][metric] - 1)
+            for seed, of in policies[policy].items()
+        ]
+    )
 
 
 def verdicts(runs: Runs) -> Iterator[Row]:
@@ -74,14 +94,31 @@ def verdicts(runs: Runs) -> Iterator[Row]:
                 if policy != OWN
             }
             best = min(means, key=lambda policy: means[policy])
-            paired = [
-                100 * (of[metric] / policies[best][seed][metric] - 1)
-                for seed, of in policies[OWN].items()
-            ]
-            mean, half = mean_and_interval(paired)
+            mean, half = _change(policies, OWN, best, metric)
             verdict = "equal" if abs(mean) <= half else "better" if mean < 0 else "worse"
             yield {"log": log, "share": float(share), "metric": metric, "best": best,
                    "change": mean, "half": half, "verdict": verdict}  # fmt: skip
+
+
+def published(runs: Runs) -> Iterator[Row]:
+    """By log, at the largest share: the paper's ranges, its best strategy here, and DQ's own.
+
+    The best strategy is that with the shortest mean turnaround among all but EASY and DQ's own.
+    """
+    for log in dict.fromkeys(log for log, _ in runs):
+        share = max((share for of, share in runs if of == log), key=float)
+        policies = runs[log, share]
+        means = {
+            policy: fmean(of["mean_turnaround_s"] for of in seeds.values())
+            for policy, seeds in policies.items()
+            if policy not in (OWN, BASE)
+        }
+        best = min(means, key=lambda policy: means[policy])
+        for metric, (least, most) in PUBLISHED.items():
+            yield {"log": log, "share": float(share), "metric": metric, "least": least,
+                   "most": most, "best": best,
+                   "best_change": _change(policies, best, BASE, metric)[0],
+                   "own_change": _change(policies, OWN, BASE, metric)[0]}  # fmt: skip
 
 
 def fairness(folder: Path) -> Iterator[Row]:
@@ -111,7 +148,7 @@ def fairness(folder: Path) -> Iterator[Row]:
 
 
 def as_text(found: dict[str, list[Row]]) -> str:
-    """The three tables."""
+    """The four tables."""
     body = [
         [row["log"], f"{row['share']:g}", row["policy"]]
         + [f"{row[m]:+.1f} ±{row[m + '_half']:.1f}" for m in METRICS]
@@ -131,7 +168,40 @@ def as_text(found: dict[str, list[Row]]) -> str:
         for row in found["fairness"]
     ]
     parts.append(table(["log", "share", "later %", *(f"{q} h" for q in quantiles)], body))
+    body = [
+        [row["log"], f"{row['share']:g}", row["metric"], f"{row['least']:+} to {row['most']:+}",
+         f"{row['best']} {row['best_change']:+.1f}", f"{row['own_change']:+.1f}"]
+        for row in found["published"]
+    ]  # fmt: skip
+    parts.append(table(["log", "share", "change %", "published", "best other", OWN], body))
     return "\n\n".join(parts)
+
+
+def write_theta(source: Path, path: Path, since: datetime, days: float) -> int:
+    """Write the jobs of Argonne's table that were queued in these days as a log; returns how many.
+
+    Sizes are nodes, as the scheduler of Theta allotted them. Jobs that took none, or no time, never
+    ran and are left out.
+
+    Raises:
+        ValueError: a column or a value is missing.
+    """
+    jobs, users = [], dict[str, int]()
+    with source.open(encoding="utf-8-sig", newline="") as file:
+        for line, row in enumerate(csv.DictReader(file), start=2):
+            try:
+                queued = datetime.strptime(row["QUEUED_TIMESTAMP"], "%Y-%m-%d %H:%M:%S")
+                number, nodes, run_s, limit_s = (int(float(row[name])) for name in WHOLE)
+            except (KeyError, ValueError, TypeError) as error:
+                raise ValueError(f"{source}:{line}: no job of Argonne's table: {error}") from error
+            if since <= queued < since + timedelta(days=days) and nodes > 0 and run_s > 0:
+                user = users.setdefault(row.get("USERNAME_GENID") or "", len(users))
+                submit_s = (queued - since).total_seconds()
+                jobs.append([number, submit_s, -1, run_s, nodes, -1, -1, nodes, max(limit_s, run_s),
+                             -1, 1, user, *[-1] * 6])  # fmt: skip
+    jobs.sort(key=lambda job: job[1])
+    write_swf(path, jobs, f"Computer: Theta\nMaxProcs: {THETA_NODES}")
+    return len(jobs)
 
 
 def write_lublin(path: Path, jobs: int, nodes: int, load: float) -> None:
@@ -145,16 +215,26 @@ def write_lublin(path: Path, jobs: int, nodes: int, load: float) -> None:
     write_swf(path, rows, f"MaxProcs: {nodes}")
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """See the module's docstring."""
     parser = Parser(description=__doc__)
     parser.add_argument("results", type=Path, nargs="?")
+    parser.add_argument("--theta", type=Path, nargs=2, metavar=("JOBS.csv", "LOG"))
+    parser.add_argument("--since", type=datetime.fromisoformat, default="2023-01-12")
+    parser.add_argument("--days", type=float, default=14.0)
     parser.add_argument("--lublin", type=Path, metavar="FILE")
     parser.add_argument("--jobs", type=int, default=600)
     parser.add_argument("--nodes", type=int, default=100)
     parser.add_argument("--load", type=float, default=0.9)
     parser.add_argument("--json", action="store_true")
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
+    if args.theta is not None:
+        try:
+            count = write_theta(*args.theta, args.since, args.days)
+        except (OSError, ValueError) as error:
+            parser.error(str(error))
+        note(f"{args.theta[1]}: {count} jobs")
+        return
     if args.lublin is not None:
         write_lublin(args.lublin, args.jobs, args.nodes, args.load)
         note(f"{args.lublin}: {args.jobs} jobs")
@@ -163,7 +243,8 @@ def main() -> None:
         parser.error("name the folder of a study's results (dq sim study -o RESULTS)")
     runs = read_runs(args.results)
     found = {"changes": list(changes(runs)), "verdicts": list(verdicts(runs)),
-             "fairness": list(fairness(args.results))}  # fmt: skip
+             "fairness": list(fairness(args.results)),
+             "published": list(published(runs))}  # fmt: skip
     print(json.dumps(found) if args.json else as_text(found))
 
 

@@ -47,6 +47,7 @@ SUBJECTS = {
             "mebf_events", "mebf_rules", "pool_costs", "probing",
         )
     },
+    "tests/sim/test_family.py": {"experiments.family"},
     "tests/sim/test_klein_perez.py": {"experiments.klein_perez"},
     "tests/sim/test_spots.py": {"benchmarks.spots", "experiments.changing_spots"},
     "tests/sim/test_twin_model.py": {"experiments.twin"},
