@@ -137,7 +137,8 @@ def column(runs: Iterable[Run], configuration: str, name: str) -> np.ndarray:
 
 def changes(runs: Sequence[Run], name: str, a: str, b: str) -> np.ndarray:
     """By how many percent a metric is larger under `a` than under `b`, order by order."""
-    return 100 * (column(runs, a, name) / column(runs, b, name) - 1)
+    ratio: np.ndarray = column(runs, a, name) / column(runs, b, name)
+    return 100 * (ratio - 1)
 
 
 def significant(runs: Sequence[Run], name: str, a: str, b: str) -> float:

@@ -219,7 +219,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """See the module's docstring."""
     parser = Parser(description=__doc__)
     parser.add_argument("results", type=Path, nargs="?")
-    parser.add_argument("--theta", type=Path, nargs=2, metavar=("JOBS.csv", "LOG"))
+    parser.add_argument("--theta", nargs=2, metavar=("JOBS.csv", "LOG"))
     parser.add_argument("--since", type=datetime.fromisoformat, default="2023-01-12")
     parser.add_argument("--days", type=float, default=14.0)
     parser.add_argument("--lublin", type=Path, metavar="FILE")
@@ -229,11 +229,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args(argv)
     if args.theta is not None:
+        source, path = map(Path, args.theta)
         try:
-            count = write_theta(*args.theta, args.since, args.days)
+            count = write_theta(source, path, args.since, args.days)
         except (OSError, ValueError) as error:
             parser.error(str(error))
-        note(f"{args.theta[1]}: {count} jobs")
+        note(f"{path}: {count} jobs")
         return
     if args.lublin is not None:
         write_lublin(args.lublin, args.jobs, args.nodes, args.load)

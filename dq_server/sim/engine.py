@@ -30,6 +30,7 @@ from dq_server.core.model.events import (
     JobSubmitted,
     NodeJoined,
     NodeLeft,
+    NodeLost,
     PointsPassed,
     RemapPoint,
     ReservationMade,
@@ -41,6 +42,7 @@ from dq_server.core.model.pool import PoolOptions
 from dq_server.core.model.processors import AnonymousProcessors, Processors
 from dq_server.core.model.quotas import QuotaOptions
 from dq_server.core.model.reasons import because, declare
+from dq_server.core.model.spec import RETRY_MAX
 from dq_server.core.model.state import State
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.settings import configured
@@ -52,7 +54,7 @@ from dq_server.sim.malleable import MalleableWorkload, resizes_nobody
 from dq_server.sim.pool import PlayedEngine, SimPool
 from dq_server.sim.records import Records
 from dq_server.sim.resting import Resting, may_rest
-from dq_server.sim.workload import ListedWorkload, RigidWorkload, Workload
+from dq_server.sim.workload import ListedWorkload, Outage, RigidWorkload, Workload
 
 declare(request_impossible="{why}")
 
@@ -79,12 +81,15 @@ class Simulation:
         *,
         processors: Processors | None = None,
         reservations: Sequence[AdvanceReservation] = (),
+        outages: Sequence[Outage] = (),
         pool: SimPool | None = None,
         seed: int = 0,
         by_events: bool = False,
     ) -> None:
         """`pool`: the processors come from it, `nodes` is not used; `seed`: of its start-ups.
 
+        outages    no two at a time. The processors with the lowest numbers fail, which jobs take
+                   first; jobs on them start again, from their beginning
         by_events  hand every event to the scheduler, also where counting gives the same schedule
         """
         if isinstance(workload, MalleableWorkload) and resizes_nobody(config):
@@ -99,6 +104,9 @@ class Simulation:
         joining = workload.nodes if isinstance(workload, ListedWorkload) else ()
         if joining:
             _check_nodes(joining, nodes, pool)
+        if outages:
+            joining = Outage.parts(nodes, outages)
+        if joining:
             processors = processors or Processors()
         if processors is None:  # those of a pool come and go with their nodes, which have names
             processors = AnonymousProcessors() if pool is None else Processors()
@@ -115,7 +123,8 @@ class Simulation:
         self._cancelled: set[int] = set()
         self._refused: set[int] = set()  # jobs that asked for what can never be
         self._running: dict[int, Application] = {}
-        self._by_events = by_events or bool(reservations) or pool is not None
+        self._outages = outages
+        self._by_events = by_events or bool(reservations or outages) or pool is not None
         self.resting: Resting | None = None
         if not self._by_events and may_rest(workload, self.scheduler):
             self.resting = Resting(self)
@@ -149,6 +158,10 @@ class Simulation:
             for action in self.scheduler.handle(node, 0.0):
                 raise AssertionError(f"an empty cluster has nothing to do: {action}")
         self._book(reservations)
+        for outage in outages:
+            for part in outage.of(joining):
+                self.at(outage.start_s, NodeLost(part.node, "outage"))
+                self.at(outage.end_s, part, ENDS)
 
     def _book(self, reservations: Iterable[AdvanceReservation]) -> None:
         for reservation in reservations:
@@ -308,11 +321,21 @@ class Simulation:
     def submissions(self) -> Iterator[tuple[float, int]]:
         """Time and number of the workload's jobs in order; at the end one at +inf."""
         workload, records = self.workload, self.records
+        held: list[tuple[float, int]] = []  # larger than what is up: until that is back
         for k, submit_s in enumerate(workload.submit_s):
-            if workload.size(k) > records.nodes:
+            while held and held[0][0] <= submit_s:
+                yield heappop(held)
+            size = workload.size(k)
+            if size > records.nodes:
                 records.too_large()
                 continue
+            left = next((o for o in self._outages if o.start_s < submit_s < o.end_s), None)
+            if left is not None and size > records.nodes - left.processors:
+                heappush(held, (left.end_s, k))
+                continue
             yield submit_s, k
+        while held:
+            yield heappop(held)
         yield INF, -1
 
     def _submit(self, k: int, batch: list[Event]) -> None:
@@ -326,7 +349,10 @@ class Simulation:
             return
         if feedback is None:
             self.records.submitted(k)
-            batch.append(JobSubmitted(self.workload.spec(k)))
+            spec = self.workload.spec(k)
+            if self._outages:
+                spec = replace(spec, retry=RETRY_MAX)
+            batch.append(JobSubmitted(spec))
             return
         if k not in self.workload.follows:
             self._number(k, feedback)
@@ -407,7 +433,8 @@ class Simulation:
 
     def _restarts(self, action: act.JobRestarts) -> None:
         """It is in the queue again, and begins from its start."""
-        self._running.pop(action.job, None)
+        if self._running.pop(action.job, None) is not None:
+            self.records.restarted(action.job)
         if self.resting is not None:
             self.resting.over(action.job)
 

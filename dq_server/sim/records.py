@@ -102,6 +102,11 @@ class Records:
     def resized(self, job: int, time_s: float, size: int, before: int) -> None:
         self.resizes.setdefault(self._of_id[job], []).append(Resize(time_s, size, before))
 
+    def restarted(self, job: int) -> None:
+        """The job begins again from its start: what it has done is lost."""
+        self.resizes.pop(self._of_id[job], None)
+        self.notes["starts again, after its processors had failed"] += 1
+
     def finished(self, job: int, now: float, state: JobState, *, ran: bool) -> int:
         """The job reached an end state, after running or not; returns k of the job."""
         k = self._of_id[job]

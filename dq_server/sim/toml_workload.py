@@ -36,7 +36,9 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +54,7 @@ from dq_server.sim import node_tables
 from dq_server.sim.applications import MOST_ITERATIONS, Application, Crew, Iterating, Rigid
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.evolving import Evolving, Profiled
-from dq_server.sim.workload import MOST_SIZES, ListedJob, ListedWorkload
+from dq_server.sim.workload import MOST_SIZES, ListedJob, ListedWorkload, Outage
 
 _NUMBERS = {"submit_s", "run_s", "rho", "redistribution_s", "estimate_s", "walltime_s"}
 _NUMBERS |= {"granted_s", "timeout_s", "remap_s", "work_s"}
@@ -129,19 +131,31 @@ def since(first_s: float, given: Iterable[AdvanceReservation]) -> list[AdvanceRe
     return [replace(r, start_s=first_s + r.start_s, end_s=first_s + r.end_s) for r in given]
 
 
+def read_outages(given: Any) -> list[Outage]:
+    """Return the tables [[outage]] of a file, the earliest first; WorkloadError if one is none."""
+    if not isinstance(given, list) or not all(isinstance(table, dict) for table in given):
+        raise WorkloadError("outage: write [[outage]], once for each")
+    found = []
+    try:
+        for table in given:
+            _check_kinds(table, {"processors": int, "start_s": float, "duration_s": float})
+            start_s = float(table["start_s"])
+            found.append(Outage(table["processors"], start_s, start_s + table["duration_s"]))
+    except ValueError as error:
+        raise WorkloadError(f"[[outage]]: {error}") from error
+    found.sort(key=lambda outage: outage.start_s)
+    for one, other in pairwise(found):
+        if other.start_s < one.end_s:
+            raise WorkloadError(
+                f"[[outage]]: the one from {other.start_s:g} s on begins before the one from"
+                f" {one.start_s:g} s on ends, at {one.end_s:g} s"
+            )
+    return found
+
+
 def _reservation(table: dict[str, Any]) -> AdvanceReservation:
     kinds = {"name": str, "user": str, "processors": int, "start_s": float, "duration_s": float}
-    for key, value in table.items():
-        wanted = kinds.get(key)
-        if wanted is None:
-            raise ValueError(f"unknown key {key!r}; {known_words(key, kinds)}")
-        if type(value) is not wanted and not (wanted is float and type(value) is int):
-            raise ValueError(f"{key} = {value!r}: not of the right kind")
-        if isinstance(value, int | float) and not 0 <= value < float("inf"):
-            raise ValueError(f"{key} = {value!r}: a finite number from 0 on")
-    missing = kinds.keys() - {"user"} - table.keys()
-    if missing:
-        raise ValueError(f"{min(missing)} is missing")
+    _check_kinds(table, kinds, optional={"user"})
     start_s = float(table["start_s"])
     return AdvanceReservation(
         table["name"],
@@ -150,6 +164,23 @@ def _reservation(table: dict[str, Any]) -> AdvanceReservation:
         start_s + table["duration_s"],
         table.get("user", ""),
     )
+
+
+def _check_kinds(
+    table: dict[str, Any], kinds: dict[str, type], optional: AbstractSet[str] = frozenset()
+) -> None:
+    """ValueError unless the table has these keys, each with a value of its kind, 0 or more."""
+    for key, value in table.items():
+        wanted = kinds.get(key)
+        if wanted is None:
+            raise ValueError(f"unknown key {key!r}; {known_words(key, kinds)}")
+        if type(value) is not wanted and not (wanted is float and type(value) is int):
+            raise ValueError(f"{key} = {value!r}: not of the right kind")
+        if isinstance(value, int | float) and not 0 <= value < float("inf"):
+            raise ValueError(f"{key} = {value!r}: a finite number from 0 on")
+    missing = kinds.keys() - optional - table.keys()
+    if missing:
+        raise ValueError(f"{min(missing)} is missing")
 
 
 def _job(table: dict[str, Any], number: int) -> ListedJob:

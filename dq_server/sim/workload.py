@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from dq_server.core.model.events import AdvanceReservation, NodeJoined
 from dq_server.core.model.jobs import JobKind, JobSpec
@@ -158,6 +159,33 @@ class ListedWorkload:
 
     def application(self, k: int) -> Application:
         return self.jobs[k].make()
+
+
+class Outage(NamedTuple):
+    """Processors that fail together, without notice, and come back. Times in seconds."""
+
+    processors: int
+    start_s: float
+    end_s: float
+
+    def of(self, parts: Iterable[NodeJoined]) -> Iterator[NodeJoined]:
+        """The parts of the machine that fail: the first ones."""
+        left = self.processors
+        for part in parts:
+            if left > 0:
+                yield part
+            left -= part.processors
+
+    @staticmethod
+    def parts(nodes: int, outages: Sequence[Outage]) -> tuple[NodeJoined, ...]:
+        """The machine in parts, so that each outage is of the first ones."""
+        for outage in outages:
+            if not 1 <= outage.processors <= nodes:
+                raise WorkloadError(
+                    f"[[outage]] processors = {outage.processors}: the machine has 1 to {nodes}"
+                )
+        ends = sorted({outage.processors for outage in outages} | {nodes})
+        return tuple(NodeJoined(f"part{b}", b - a) for a, b in pairwise((0, *ends)))
 
 
 class RigidWorkload:

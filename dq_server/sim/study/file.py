@@ -20,6 +20,11 @@ processors = 100
 start_s = 86_400                  # since the first submission of those simulated
 duration_s = 28_800
 
+[[outage]]                        # processors that fail, without notice: jobs on them start again
+processors = 16
+start_s = 200_000
+duration_s = 3_600
+
 [malleable]                       # how jobs become malleable: sim/malleable_settings.py
 [scheduler]                       # and the other tables of a server's configuration
 [[variant]]                       # each is a study of its own, under its `name`, with what it
@@ -48,13 +53,13 @@ from dq_server.sim.errors import WorkloadError, unknown
 from dq_server.sim.malleable import Malleability
 from dq_server.sim.malleable_settings import read_malleability
 from dq_server.sim.swf import SwfLog, processors_of, read_swf
-from dq_server.sim.toml_workload import read_reservations, since
-from dq_server.sim.workload import MOST_NODES, RigidWorkload, Workload
+from dq_server.sim.toml_workload import read_outages, read_reservations, since
+from dq_server.sim.workload import MOST_NODES, Outage, RigidWorkload, Workload
 
 TABLES = ("scheduler", "dfs", "quotas")  # of a server's configuration
 KEYS = ("logs", "nodes", "policies", "shares", "seeds", "first_day", "days", "warm_up_days",
-        "too_large", "enforce_estimates", "dependencies", "jobs", "reservation", "malleable",
-        "variant", *TABLES)  # fmt: skip
+        "too_large", "enforce_estimates", "dependencies", "jobs", "reservation", "outage",
+        "malleable", "variant", *TABLES)  # fmt: skip
 MOST_RUNS = 1_000_000
 DAY_S = 86_400.0
 
@@ -76,6 +81,7 @@ class Source:
     enforce_estimates: bool = False
     dependencies: bool = False
     reservations: tuple[AdvanceReservation, ...] = ()
+    outages: tuple[Outage, ...] = ()
 
     def read(self) -> RigidWorkload:
         """Its jobs; WorkloadError if it is none, or has jobs that the machine is too small for."""
@@ -101,12 +107,16 @@ class Source:
             self.simulation(jobs, configured())
         except SchedulerError as error:
             raise WorkloadError(f"{self.path}: [[reservation]]: {error}") from error
+        except WorkloadError as error:
+            raise WorkloadError(f"{self.path}: {error}") from error
         return jobs
 
     def simulation(self, jobs: Workload, config: SchedulerConfig) -> Simulation:
         """Return the simulation of its jobs, malleable or not, that has not begun."""
-        reserved = since(jobs.submit_s[0], self.reservations)
-        return Simulation(jobs, self.nodes, config, reservations=reserved)
+        first_s = jobs.submit_s[0]
+        fail = [Outage(o.processors, first_s + o.start_s, first_s + o.end_s) for o in self.outages]
+        reserved = since(first_s, self.reservations)
+        return Simulation(jobs, self.nodes, config, reservations=reserved, outages=fail)
 
     def _cut(self, log: SwfLog) -> SwfLog:
         submit_s = log.column("submit_s")
@@ -234,10 +244,13 @@ def _sources(folder: Path, table: Mapping[str, Any]) -> tuple[Source, ...]:
         "days": _number(table, "days", math.inf),
         "warm_up_days": _number(table, "warm_up_days", 0.0),
         "reservations": tuple(read_reservations(table.get("reservation", []))),
+        "outages": tuple(read_outages(table.get("outage", []))),
         "leave_out_large": _choice(table, "too_large", ("refuse", "leave out")) == "leave out",
         "enforce_estimates": _yes(table, "enforce_estimates", usual=False),
         "dependencies": _yes(table, "dependencies", usual=False),
     }
+    if usual["outages"] and usual["dependencies"]:
+        raise WorkloadError("dependencies = true: not with [[outage]]; leave one of them out")
     sources: list[Source] = []
     for name, nodes in zip(names, each, strict=True):
         path = folder / name
