@@ -298,6 +298,6 @@ def _forecast(job_id: int, now_s: float) -> tuple[dict[str, float | None] | None
         return found, f"it does not start in most of {DRAWS} simulations"
     until = "never" if most is None else seconds(most)
     return found, (
-        f"it starts in about {seconds(middle)}; in 80 % of {DRAWS} simulations between"
-        f" {seconds(least)} and {until}"
+        f"it starts in about {seconds(middle)}, with a chance of 80 % between {seconds(least)} and"
+        f" {until} ({DRAWS} simulations)"
     )

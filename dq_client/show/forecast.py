@@ -24,7 +24,7 @@ Start = dict[str, float | None]
 def start_forecasts(home: Home, now_s: float) -> dict[int, Start]:
     """Return by queued job when it starts, in seconds from `now_s` (the cluster's time) on.
 
-    80 % of DRAWS simulations start it between `earliest_s` and `latest_s`.
+    The chance is about 80 % that it starts between `earliest_s` and `latest_s`.
 
     Raises:
         DQError: there is no forecast, and why.

@@ -39,6 +39,7 @@ BLOCK = 5  # ended jobs that the jobs of a user are drawn from, in one draw
 KEPT = 3000  # ended jobs, of a log
 DAY_S, DAYS_BACK = 86_400.0, 14  # from which day back the later submissions of a draw are
 HORIZON_S = 2 * DAY_S  # for how long they come
+WIDER = 1.25  # the draws differ less than the days do: docs/results.md has what intervals hold
 PARTS = 100  # remap points of a malleable job in a draw
 FIRST_IN_LINE = 2**31  # running jobs, whatever their priority was
 
@@ -155,7 +156,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class StartForecast:
-    """Seconds from now until a job starts: median, and the middle 80 % of the draws.
+    """Seconds from now until a job starts: median, and an interval that holds about 80 %.
 
     +inf: in so many draws it never starts.
     """
@@ -211,10 +212,15 @@ def forecast(
 
 
 def _middle(starts: list[float]) -> StartForecast:
-    """The quantiles 0.1, 0.5 and 0.9, each one of the values."""
+    """The median, and the quantiles 0.1 and 0.9, `WIDER` about it."""
     last = len(starts) - 1
-    low, high = math.floor(0.1 * last), math.ceil(0.9 * last)
-    return StartForecast(starts[low], starts[last // 2], starts[high])
+    low, high = starts[math.floor(0.1 * last)], starts[math.ceil(0.9 * last)]
+    median = starts[last // 2]
+    if math.isinf(median):
+        return StartForecast(low, median, high)
+    return StartForecast(
+        max(0.0, median - WIDER * (median - low)), median, median + WIDER * (high - median)
+    )
 
 
 def _as_of_now(job: Present, run_s: float) -> ListedJob:

@@ -45,7 +45,7 @@ def command(
 
     SOURCE is the journal of a server (journal.sqlite in its folder), which may be running, or a log
     (.swf, .swf.gz). Run times are drawn from the used shares of each user's estimates. An
-    interval holds 80 % of the draws; times are seconds from the moment of the forecast.
+    interval is meant to hold 80 % of the starts; times are seconds from the moment of the forecast.
     """
     try:
         configs: dict[str, SchedulerConfig] = {name: named_config(name) for name in policies}

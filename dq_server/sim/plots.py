@@ -12,6 +12,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from numpy.typing import NDArray
@@ -78,17 +79,19 @@ def _distributions(panels: NDArray[np.object_], runs: list[Run]) -> None:
             panel.step(np.maximum(values, 1.0), share, where="post", label=run.policy, linewidth=1)
         panel.set(xscale="log", xlim=(1, None), ylim=(0, 1.02), xlabel=title)
         if name != "bounded_slowdown":
-            time_axis(panel)
+            time_axis(panel.xaxis)
     panels[0].set_ylabel("share of jobs")
     panels[-1].legend(loc="lower right", fontsize="small")
 
 
-def time_axis(panel: Axes) -> None:
-    """Mark seconds on a logarithmic axis as people say them."""
+def time_axis(axis: Axis, *, tall: bool = False) -> None:
+    """Mark seconds on a logarithmic axis as people say them; `tall`: with room for more marks."""
     marks = {1.0: "1 s", 60.0: "1 min", 3600.0: "1 h", 86_400.0: "1 d", 864_000.0: "10 d"}
-    panel.xaxis.set_major_locator(FixedLocator(list(marks)))
-    panel.xaxis.set_minor_locator(NullLocator())
-    panel.xaxis.set_major_formatter(FuncFormatter(lambda x, _at: marks.get(x, "")))
+    if tall:
+        marks |= {10.0: "10 s", 600.0: "10 min", 14_400.0: "4 h"}
+    axis.set_major_locator(FixedLocator(list(marks)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda at_s, _at: marks.get(at_s, "")))
 
 
 def _averaged(at: Floats, held: NDArray[np.int64]) -> tuple[Floats, Floats]:

@@ -26,6 +26,7 @@ from dq_server.sim.forecast import (
     Present,
     RunTimes,
     StartForecast,
+    _middle,
     forecast,
     of_journal,
     of_log,
@@ -115,6 +116,15 @@ def test_later_submissions_are_those_from_the_same_time_of_an_earlier_day_on() -
         came = [in_s for in_s, _ in history.later(now, random)]
         assert came and set(came) <= {60.0, DAY_S - 60.0, DAY_S + 60.0, 2 * DAY_S - 60.0}
     assert list(History().later(now, random)) == []
+
+
+def test_an_interval_is_wider_than_that_of_the_draws_and_never_before_now() -> None:
+    draws = [float(k) for k in range(101)]
+    assert _middle(draws) == StartForecast(0.0, 50.0, 100.0)
+    assert _middle([1000.0 + k for k in draws]) == StartForecast(1000.0, 1050.0, 1100.0)
+    assert _middle([7.0] * 11) == StartForecast(7.0, 7.0, 7.0)
+    never = [1.0] * 2 + [float("inf")] * 9
+    assert _middle(never) == StartForecast(1.0, float("inf"), float("inf"))
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 import numpy as np
@@ -131,7 +131,7 @@ def _ecdf(curves: Curves) -> Figure:
                            label=policy, **_line(k))  # fmt: skip
             panel.set(xscale="log", ylim=(0, 1.02), xlim=(EDGES[low], EDGES[high]))
             if name != "bounded_slowdown":
-                time_axis(panel)
+                time_axis(panel.xaxis)
             if row == 0:
                 panel.set_title(_share_label(share))
             if column == 0:
@@ -143,7 +143,8 @@ def _ecdf(curves: Curves) -> Figure:
 def _by_size(curves: Curves) -> Figure:
     """Mean wait and turnaround by the size in the log, with 95 % intervals over the seeds."""
     shares = list(next(iter(curves.values())))
-    figure, panels = _panels(len(DISTRIBUTED), len(shares), 1.7 * len(DISTRIBUTED) + 0.5)
+    height = 1.7 * len(DISTRIBUTED) + 0.5
+    figure, panels = _panels(len(DISTRIBUTED), len(shares), height, sharey="row")
     for row, name in enumerate(DISTRIBUTED):
         for column, share in enumerate(shares):
             panel = panels[row * len(shares) + column]
@@ -159,9 +160,12 @@ def _by_size(curves: Curves) -> Figure:
                     capsize=1.5, marker=MARKERS[k % len(MARKERS)], label=policy, **_line(k),
                 )  # fmt: skip
             panel.set(xscale="log", yscale="log")
-            panel.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0), numticks=12))
-            panel.yaxis.set_minor_locator(NullLocator())
-            panel.yaxis.set_major_formatter(FuncFormatter(lambda y, _at: f"{y:g}"))
+            if name == "bounded_slowdown":
+                panel.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0), numticks=12))
+                panel.yaxis.set_minor_locator(NullLocator())
+                panel.yaxis.set_major_formatter(FuncFormatter(lambda y, _at: f"{y:g}"))
+            else:
+                time_axis(panel.yaxis, tall=True)
             panel.xaxis.set_major_locator(FixedLocator(sorted(sizes)))
             panel.xaxis.set_minor_locator(NullLocator())
             panel.xaxis.set_major_formatter(FuncFormatter(lambda size, _at: _class_label(size)))
@@ -169,8 +173,7 @@ def _by_size(curves: Curves) -> Figure:
             if row == 0:
                 panel.set_title(_share_label(share))
             if column == 0:
-                unit = "" if name == "bounded_slowdown" else " (s)"
-                panel.set_ylabel(f"mean {TITLES[name]}{unit}")
+                panel.set_ylabel(f"mean {TITLES[name]}")
             if row == len(DISTRIBUTED) - 1:
                 panel.set_xlabel("processors in the log")
     _legend_below(figure, panels[0])
@@ -212,11 +215,16 @@ DRAWN: dict[str, Callable[[Curves], Figure | None]] = {
 
 
 def _panels(
-    rows: int, columns: int, height: float, *, sharex: bool = False
+    rows: int,
+    columns: int,
+    height: float,
+    *,
+    sharex: bool = False,
+    sharey: Literal["none", "row"] = "none",
 ) -> tuple[Figure, list[Axes]]:
     width = max(WIDTH, 2.2 * columns)
     figure = Figure(figsize=(width, height), layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False, sharex=sharex)
+    panels = figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey)
     return figure, list(panels.flat)
 
 

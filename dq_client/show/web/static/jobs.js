@@ -62,7 +62,7 @@ function why(id) {
   return known?.text ? `: ${known.text}` : "";
 }
 
-// When a queued job is expected to start: 80 % of the simulations start it within the interval.
+// When a queued job is expected to start: the chance is about 80 % that it starts within the interval.
 function starts(job) {
   const found = job.state === "queued" ? forecast.starts[job.id] : undefined;
   if (!found || found.median_s === null) return "";
