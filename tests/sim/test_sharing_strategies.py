@@ -1,4 +1,4 @@
-"""Strategies for malleable jobs: what happens in 500 random lives each is what a reference says."""
+"""Strategies for malleable jobs: in 500 random lives each they do what a reference does."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import pytest
 
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import Action, StartJob
+from dq_server.core.model.jobs import Job
+from dq_server.core.model.scalability import Scalability
 from dq_server.core.policies.sets import SETS, named_settings
+from harness.examples import examples
 from tests.core.cluster import Cluster
 from tests.sim.sharing_reference import Machine, Runs, Strategy, Waits
 
@@ -113,8 +116,22 @@ class Twin:
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_the_decisions_are_those_of_the_reference(name: str) -> None:
-    for seed in range(500):
+    for seed in range(examples(500)):
         twin = Twin(name, Random(seed))
         for _ in range(16):
             twin.step()
         twin.real.scheduler.state.check()
+
+
+def test_the_job_that_ends_first_gets_no_more_than_it_uses_well() -> None:
+    """With S = n^0.4 none of the 12 idle ones are half efficient: the other job gets them."""
+    cluster = Cluster(NODES, confirm_vacated=False, **named_settings("shortest-first"))
+
+    def submit(estimate_s: float, rho: float) -> Job:
+        return cluster.submit(*range(2, 17), start=2, kind="malleable", estimate_s=estimate_s,
+                              scalability=Scalability(preferred=2, rho=rho))  # fmt: skip
+
+    first, last = submit(100.0, rho=0.6), submit(900.0, rho=0.0)
+    assert cluster.point(first, 0.0, carry_out=False).what == "continue"
+    answer = cluster.point(last, 0.0, carry_out=False)
+    assert answer.what == "expand" and answer.configuration.size == 14

@@ -33,6 +33,9 @@ declare(
 )
 
 
+EFFICIENT = 0.5  # Zojer et al. 2026: a job's largest size is that with this efficiency
+
+
 class SharingResize(ResizePolicy):
     polls = False
 
@@ -86,13 +89,18 @@ class SharingResize(ResizePolicy):
         if options.balance == "average":
             yield from _evenly(state, jobs, room, beyond=beyond)
             return
-        limits = [beyond]
+        key = EXPANDS[options.balance]
+        rounds = [(key, beyond, 0.0)]
         if options.balance == "preferred" and beyond:
-            limits = [False, True]
+            rounds = [(key, False, 0.0), (key, True, 0.0)]
+        if options.balance == "remaining":
+            rounds = [(key, beyond, EFFICIENT), (EXPANDS["min"], beyond, 0.0)]
         chosen: dict[Giver, Configuration] = {}
-        for beyond in limits:
-            for giver in sorted(jobs, key=EXPANDS[options.balance]):
-                target = _larger(state, giver, room, beyond=beyond)
+        for key, far, efficiency in rounds:
+            for giver in sorted(jobs, key=key):
+                target = _larger(state, giver, room, beyond=far)
+                if efficiency and target is not None:
+                    target = _efficient(giver, target, efficiency)
                 if target is None or not self._pays(giver.job, target, now):
                     continue
                 room -= target.size - giver.size
@@ -119,6 +127,23 @@ def _larger(state: State, giver: Giver, room: int, *, beyond: bool) -> Configura
     more = growth(state, giver.job, more + held) - held
     target = largest_at_most(giver.job.chain, giver.size + more)
     return target if target is not None and target.size > giver.size else None
+
+
+def _efficient(giver: Giver, target: Configuration, least: float) -> Configuration | None:
+    """The target, or a smaller one, on which the additional processors are that efficient.
+
+    Their efficiency is the gain in speed per gain in size. Unknown: the target.
+    """
+    known = giver.job.spec.scalability
+    found: Configuration | None = target
+    while known is not None and found is not None:
+        gain = known.ratio(giver.size) / known.ratio(found.size) - 1
+        if gain >= least * (found.size / giver.size - 1):
+            break
+        found = largest_at_most(giver.job.chain, (found.size + giver.size) // 2)
+        if found is not None and found.size <= giver.size:
+            return None
+    return found
 
 
 def _evenly(

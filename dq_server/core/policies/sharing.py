@@ -45,7 +45,8 @@ class SharingOptions(Options):
                 "preferred": the one that lacks most of its preferred size; no job passes it before
                 all have it, and no job gives below it if that suffices;
                 "average": the one with the smallest share of its range, size by size;
-                "remaining": the one that ends first; only if it ends earlier for it
+                "remaining": the one that ends first, while what it gets is half efficient at least;
+                then as "min"; only jobs that end earlier for it
     hand_on     the job that starts on freed processors: "agreement": the job for which they were
                 freed, in queue order; "steal": whichever of those jobs fits first; "pool": any job
     beyond      when jobs expand beyond their preferred size: "always", while no job "waits",
