@@ -30,6 +30,7 @@ from resize_lib.server_link import say
 from resize_lib.state import iterators, packing, survey, verdict
 from resize_lib.state.alone import AtEnd
 from resize_lib.state.arrival import Prepared, place_of
+from resize_lib.state.cached import stale_results
 from resize_lib.state.comparison import Told, differences, told_of, union
 from resize_lib.state.entry import NOT_KEPT, Entry
 from resize_lib.state.hindrance import hindrance
@@ -98,8 +99,9 @@ class Carry:
             self.entry.take_again(scopes(running()), self.first.anchors)
 
     def read_ahead(self) -> None:
-        """In a rank that joins: read what the source says, while the job computes."""
+        """In a rank that joins, while the job computes: read the source, and ready the memory."""
         if self.first is not None and self.session.joining is not None:
+            packing.ready(self.first.anchors)
             with suppress(Exception):  # will be said when it is needed
                 around = list(scopes(running()))
                 hindrance(around, self.sources.facts_of)
@@ -239,6 +241,9 @@ class Carry:
             if path not in differing and path not in found.unreadable
         }
         try:
+            why = stale_results(told, found.anchors)
+            if why:
+                return Sent(why=why)
             packed = packing.pack(changed, found.anchors, Known(self.session).name)
         except Exception as e:  # any class may raise anything
             path = e.path if isinstance(e, TooMuchError) else None

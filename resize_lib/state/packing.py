@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from mpi4py import MPI
 
+from resize_lib.redistribution import peer_memory
 from resize_lib.state import views
 from resize_lib.state.digests import ATOMS
 from resize_lib.state.iterators import CannotCopyError
@@ -141,7 +142,7 @@ def pack(
         TooMuchError: more bytes than may travel.
     """
     failed: dict[Path, str] = {}
-    limit = int(os.environ.get(BYTES_VARIABLE) or BYTES_MAX)
+    limit = _limit()
     while True:
         buffer = io.BytesIO()
         sizes: dict[Path, int] = {}
@@ -173,6 +174,10 @@ def pack(
                     raise _too_much(sizes, anchors, limit)
             else:
                 return Packed(buffer.getvalue(), pickler.large, sizes, failed, contents)
+
+
+def _limit() -> int:
+    return int(os.environ.get(BYTES_VARIABLE) or BYTES_MAX)
 
 
 def _too_much(sizes: dict[Path, int], anchors: Anchors, limit: int) -> TooMuchError:
@@ -215,6 +220,15 @@ def _is_only_read(path: Path, anchors: Anchors) -> bool:
 def _array(path: Path, anchors: Anchors) -> npt.NDArray[Any] | None:
     anchor = anchors.by_key.get(path[0]) if path[1] == CONTENTS else None
     return anchor.get() if anchor is not None and anchor.kind is ARRAY else None
+
+
+def ready(anchors: Anchors) -> None:
+    """Have the memory of arrays ready that may get other contents, if no more than may travel."""
+    own = [memory((key, CONTENTS), anchors) for key in anchors.by_key]
+    large = [each for each in own if each is not None and each.nbytes >= LARGE_BYTES]
+    if sum(each.nbytes for each in large) <= _limit():
+        for each in large:
+            peer_memory.populate(each)
 
 
 def memory(path: Path, anchors: Anchors) -> Large | None:
