@@ -9,7 +9,6 @@ Yama): then data go by message.
 from __future__ import annotations
 
 import ctypes
-import mmap
 import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +36,6 @@ WINDOW_ITEMS_BYTES = 1 << 20  # that are wanted of it: they stay in a core's own
 STRETCHES_MAX = 1024  # IOV_MAX
 CALL_BYTES_MAX = 1 << 30  # the kernel moves at most 2 GiB in a call
 
-MADV_POPULATE_WRITE = 23  # from Linux 5.14 on
 PR_GET_DUMPABLE = 3
 PR_SET_PTRACER = 0x59616D61
 PR_SET_PTRACER_ANY = ctypes.c_ulong(-1)
@@ -97,17 +95,6 @@ def _permitted(pid: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def populate(memory: RawBytes) -> None:
-    """Have all pages of memory of this process ready to be written; what it holds stays.
-
-    Where the system does not know how, nothing happens: the pages come when they are written.
-    """
-    begin = address_of(memory) // mmap.PAGESIZE * mmap.PAGESIZE
-    length = address_of(memory) + memory.nbytes - begin
-    libc = ctypes.CDLL(None)
-    libc.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(length), MADV_POPULATE_WRITE)
 
 
 def check(pid: int, address: int, expected: bytes) -> None:

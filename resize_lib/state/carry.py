@@ -11,9 +11,7 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-import sys
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -37,7 +35,7 @@ from resize_lib.state.hindrance import hindrance
 from resize_lib.state.known import Known
 from resize_lib.state.losses import loss
 from resize_lib.state.places import CONTENTS, Path, Place
-from resize_lib.state.program import DELETED, MODULE, Scope, running, scopes
+from resize_lib.state.program import DELETED, Scope, import_modules, running, scopes
 from resize_lib.state.sending import Sent, broadcast, receive
 from resize_lib.state.sources import Sources, is_setting, shown, summary
 from resize_lib.state.survey import Survey, TooMuchError
@@ -274,7 +272,7 @@ class Carry:
         hidden = hindrance(self.scopes_now(), self.sources.facts_of)
         if hidden:
             return hidden
-        if _import_modules({path[0] for path in told.now}) or here is None:
+        if import_modules({path[0] for path in told.now}) or here is None:
             here = Survey(first.anchors, Known(self.session).token).take(self.scopes_now(), live)
         fates, why = self.fates(told, sent, here, alone=alone, rule=rule)
         if why:
@@ -426,18 +424,6 @@ def _unbinds(here: Survey, path: Path) -> bool:
     """Whether a variable can be deleted here, or need not be."""
     place = here.places.get(path)
     return place is None or not isinstance(place.owner, Scope) or place.owner.unbinds
-
-
-def _import_modules(owners: set[Any]) -> int:
-    """Import what the job's ranks have imported in the loop; how many there are."""
-    missing = [
-        owner[1]
-        for owner in owners
-        if isinstance(owner, tuple) and owner[:1] == (MODULE,) and owner[1] not in sys.modules
-    ]
-    for name in missing:
-        importlib.import_module(name)
-    return len(missing)
 
 
 def _tried(step: Callable[..., str | None], *given: Any, **named: Any) -> str:

@@ -7,7 +7,9 @@ travel as names.
 
 from __future__ import annotations
 
+import ctypes
 import io
+import mmap
 import os
 import pickle
 import types
@@ -20,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from mpi4py import MPI
 
-from resize_lib.redistribution import peer_memory
+from resize_lib.redistribution.blocks import address_of
 from resize_lib.state import views
 from resize_lib.state.digests import ATOMS
 from resize_lib.state.iterators import CannotCopyError
@@ -32,6 +34,7 @@ Name: TypeAlias = tuple[Any, ...]
 Large: TypeAlias = npt.NDArray[np.uint8]
 LARGE_BYTES = 1 << 16  # of arrays that are not copied into the payload
 SHOWN_MAX = 3
+MADV_POPULATE_WRITE = 23  # from Linux 5.14 on
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +231,18 @@ def ready(anchors: Anchors) -> None:
     large = [each for each in own if each is not None and each.nbytes >= LARGE_BYTES]
     if sum(each.nbytes for each in large) <= _limit():
         for each in large:
-            peer_memory.populate(each)
+            populate(each)
+
+
+def populate(memory: Large) -> None:
+    """Have all pages of memory of this process ready to be written; what it holds stays.
+
+    Where the system does not know how, nothing happens: the pages come when they are written.
+    """
+    begin = address_of(memory) // mmap.PAGESIZE * mmap.PAGESIZE
+    length = address_of(memory) + memory.nbytes - begin
+    libc = ctypes.CDLL(None)
+    libc.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(length), MADV_POPULATE_WRITE)
 
 
 def memory(path: Path, anchors: Anchors) -> Large | None:

@@ -751,13 +751,13 @@ def test_memory_is_ready_and_what_it_holds_stays(monkeypatch: pytest.MonkeyPatch
     names = {"filled": np.arange(1e5), "zeros": np.zeros(10**5), "short": np.ones(3)}
     anchors = Survey(None, nothing).take([PlayedScope(names)]).anchors
     calls: list[int] = []
-    populate = packing.peer_memory.populate
+    populate = packing.populate
 
     def counted(memory: Any) -> None:
         calls.append(memory.nbytes)
         populate(memory)
 
-    monkeypatch.setattr(packing.peer_memory, "populate", counted)
+    monkeypatch.setattr(packing, "populate", counted)
     packing.ready(anchors)
     assert calls == [800_000, 800_000]
     assert (names["filled"] == np.arange(1e5)).all() and not names["zeros"].any()
