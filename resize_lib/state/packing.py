@@ -33,7 +33,6 @@ from resize_lib.state.survey import BYTES_MAX, BYTES_VARIABLE, Anchors, TooMuchE
 Name: TypeAlias = tuple[Any, ...]
 Large: TypeAlias = npt.NDArray[np.uint8]
 LARGE_BYTES = 1 << 16  # of arrays that are not copied into the payload
-SHOWN_MAX = 3
 MADV_POPULATE_WRITE = 23  # from Linux 5.14 on
 
 

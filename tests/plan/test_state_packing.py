@@ -749,7 +749,7 @@ def test_drawn_values_change_and_travel(drawn: list[Any], changes: list[Any]) ->
 
 def test_memory_is_ready_and_what_it_holds_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     names = {"filled": np.arange(1e5), "zeros": np.zeros(10**5), "short": np.ones(3)}
-    anchors = Survey(None, nothing).take([PlayedScope(names)]).anchors
+    anchors = Survey(None, nothing).take([PlayedScope(names)]).anchors  # type: ignore[list-item]
     calls: list[int] = []
     populate = packing.populate
 
@@ -761,6 +761,6 @@ def test_memory_is_ready_and_what_it_holds_stays(monkeypatch: pytest.MonkeyPatch
     packing.ready(anchors)
     assert calls == [800_000, 800_000]
     assert (names["filled"] == np.arange(1e5)).all() and not names["zeros"].any()
-    monkeypatch.setenv(packing.BYTES_VARIABLE, "1000000")  # all of it would not travel
+    monkeypatch.setenv(survey.BYTES_VARIABLE, "1000000")  # all of it would not travel
     packing.ready(anchors)
     assert len(calls) == 2
