@@ -181,7 +181,7 @@ def grids(output: str) -> list[str]:
 @needs_scalapack
 def test_pdgetrf_in_c_is_right_on_every_grid(fixed: Live, workshop: Workshop) -> None:
     program = slowed(workshop, "lu.c", scalapack=True)
-    _, output = walked(fixed, [program, 150, 16, TURNS], [2, 4, 2])
+    _, output = walked(fixed, [program, 96, 16, TURNS], [2, 4, 2])
     residuals = [float(x) for x in re.findall(r"residual (\S+)", output)]
     assert grids(output) == GRIDS
     assert len(residuals) == TURNS
@@ -193,7 +193,7 @@ def test_pdgetrf_in_c_is_right_on_every_grid(fixed: Live, workshop: Workshop) ->
 @needs_fortran
 def test_pdgetrf_in_fortran_is_right_on_every_grid(fixed: Live, workshop: Workshop) -> None:
     program = slowed(workshop, "lu.f90", scalapack=True)
-    _, output = walked(fixed, [program, 150, 16, TURNS], [2, 4, 2])
+    _, output = walked(fixed, [program, 96, 16, TURNS], [2, 4, 2])
     errors = [float(x) for x in re.findall(r"error\s+(\S+)", output)]
     assert grids(output) == GRIDS
     assert len(errors) == TURNS
