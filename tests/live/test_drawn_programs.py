@@ -33,7 +33,7 @@ def is_fault(run: Run) -> bool:
     return run.outcome is not Outcome.RIGHT or len(run.sizes) < 5
 
 
-# One cluster of programs, of other ones each time. No shrinking: fewer kinds by hand, from the source
+# One cluster of programs, other ones each time. No shrinking: fewer kinds by hand, from the source
 # that is printed.
 @settings(max_examples=1, phases=[Phase.generate])
 @given(
