@@ -43,7 +43,7 @@ resize = "drawn"
 [scheduler.drawn]
 seed = {seed}
 every = 3
-most = 6
+most = {most}
 """
 SIZES = [1, 2, 3]
 JOBS_AT_ONCE = 4
@@ -160,15 +160,16 @@ def resized_runs(
     ranks: int = 1,
     env: dict[str, str] | None = None,
     growth: str = "join",
+    most: int = 6,
 ) -> Iterator[Run]:
-    """Run programs under 6 resizes each, several at once on one cluster; in the order they end.
+    """Run programs under `most` resizes each, several at once on one cluster; in the order they end.
 
     ranks: at the start. env: variables for the jobs. The resizes depend on the seed and on the
     program's place among those chosen, on nothing else. growth: "join", or "restart" (docs/mpi.md)
     """
     with tempfile.TemporaryDirectory(prefix="dq") as folder:
         config = Path(folder, "config.toml")
-        config.write_text(CONFIG.format(seed=seed, growth=growth))
+        config.write_text(CONFIG.format(seed=seed, growth=growth, most=most))
         more = {**FOR_TESTS, "TMPDIR": folder, **(env or {})}
         with client.cluster(local=PROCESSORS, config=config) as cluster:
             waiting = deque(chosen)
