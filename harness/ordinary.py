@@ -162,7 +162,7 @@ def resized_runs(
     growth: str = "join",
     most: int = 6,
 ) -> Iterator[Run]:
-    """Run programs under `most` resizes each, several at once on one cluster; in the order they end.
+    """Run programs under `most` resizes each, several at once on a cluster; in the order they end.
 
     ranks: at the start. env: variables for the jobs. The resizes depend on the seed and on the
     program's place among those chosen, on nothing else. growth: "join", or "restart" (docs/mpi.md)

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
 SLOW = pytest.mark.slow  # minutes each; `pytest -m slow tests/live/test_ordinary.py`
 GROUP = 30  # programs that share a cluster
-# Growth and shrink, from one rank and from more. By hand (SLOW) there are six resizes of each program.
+# Resizes of each program: growth and shrink, from one rank and from more. By hand (SLOW) six.
 FEW = 4
 # Of the folder "right". A refusal with a line is as good.
 MAY_BE_REFUSED = {

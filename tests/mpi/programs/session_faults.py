@@ -137,7 +137,7 @@ def main() -> None:
             if rs.comm.bcast((folder / "stop").exists() if rs.rank == 0 else None):
                 break
             data.advance()
-            time.sleep(0.2)  # a turn takes 20 ms of processor time: a test waits for few
+            time.sleep(0.05)
         if rs.rank == 0:
             print(json.dumps({"sizes": sizes.value, "turns": rs.step}), flush=True)
 

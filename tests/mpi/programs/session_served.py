@@ -35,7 +35,7 @@ def main() -> None:
             if rs.comm.bcast(stop.exists() if rs.rank == 0 else None):
                 break
             data.advance()
-            time.sleep(0.2)  # a turn takes 20 ms of processor time: a test waits for few
+            time.sleep(0.05)
         if rs.rank == 0:
             told = {"sizes": sizes.value, "marks": data.known.value["marks"]}
             print(json.dumps(told), flush=True)
