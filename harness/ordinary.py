@@ -46,6 +46,7 @@ every = 3
 most = {most}
 """
 SIZES = [1, 2, 3]
+RESIZES = 6  # at most; a short program has fewer
 JOBS_AT_ONCE = 4
 PROCESSORS = 32  # those of ranks that leave become idle a moment later
 LOOKS_EVERY_S = 0.2
@@ -157,19 +158,19 @@ def resized_runs(
     chosen: Sequence[Path],
     *,
     seed: int = 0,
+    resizes: int = RESIZES,
     ranks: int = 1,
     env: dict[str, str] | None = None,
     growth: str = "join",
-    most: int = 6,
 ) -> Iterator[Run]:
-    """Run programs under `most` resizes each, several at once on a cluster; in the order they end.
+    """Run programs under 6 resizes each, several at once on one cluster; in the order they end.
 
     ranks: at the start. env: variables for the jobs. The resizes depend on the seed and on the
     program's place among those chosen, on nothing else. growth: "join", or "restart" (docs/mpi.md)
     """
     with tempfile.TemporaryDirectory(prefix="dq") as folder:
         config = Path(folder, "config.toml")
-        config.write_text(CONFIG.format(seed=seed, growth=growth, most=most))
+        config.write_text(CONFIG.format(seed=seed, most=resizes, growth=growth))
         more = {**FOR_TESTS, "TMPDIR": folder, **(env or {})}
         with client.cluster(local=PROCESSORS, config=config) as cluster:
             waiting = deque(chosen)
@@ -220,6 +221,7 @@ def main() -> None:
     parser.add_argument("--plain", action="store_true", help="first without a server")
     parser.add_argument("--story", action="store_true", help="what `dq why` says, too")
     parser.add_argument("--seed", type=int, default=0, help="another one draws other resizes")
+    parser.add_argument("--resizes", type=int, default=RESIZES, help="of each, at most")
     parser.add_argument("--restart", action="store_true", help="resize by restart (docs/mpi.md)")
     parser.add_argument("-n", type=int, default=1, help="ranks at the start")
     args = parser.parse_args()
@@ -230,7 +232,8 @@ def main() -> None:
             print(*plain_faults(program), sep="\n", end="")
     outcomes = []
     growth = "restart" if args.restart else "join"
-    for run in resized_runs(chosen, seed=args.seed, ranks=args.n, growth=growth):
+    drawn = {"seed": args.seed, "resizes": args.resizes, "ranks": args.n}
+    for run in resized_runs(chosen, **drawn, growth=growth):
         outcomes.append(run.outcome)
         print(run.line, flush=True)
         if args.story:

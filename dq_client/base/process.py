@@ -277,6 +277,11 @@ def start_ticks(pid: int) -> int:
     return int(opened.kernel(f"/proc/{pid}/stat").rpartition(b")")[2].split()[19])
 
 
+def resident_bytes() -> int:
+    """Memory that this process keeps."""
+    return int(opened.kernel("/proc/self/statm").split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
 def claim(folder: str) -> bool:
     """Make FOLDER/claim; False if somebody has, or the folder is gone: then nothing may run."""
     me = os.getpid()

@@ -24,17 +24,20 @@ import contextlib
 import logging
 import socket
 import struct
+import time
 from dataclasses import dataclass
 
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
+from dq_client.base import process
 from dq_server.live.rate_limited_log import RateLimitedLog
 
 complaints = RateLimitedLog(logging.getLogger("dq.server"))
 
 SILENT_BYTES_MAX = 4 << 20
 UNREAD_BYTES_MAX = 4 << 20
+LOOK_S, GROWN_BYTES = 5.0, 1 << 20  # to look at 1,000 connections takes 10 ms
 LARGE_BYTES = 64 << 10
 EVENTS_MAX = 100_000
 ENDPOINT = "inproc://dq-server-connections"
@@ -67,6 +70,10 @@ class Guard:
         self.peers: dict[int, Peer] = {}
         self._connection_of: dict[bytes, tuple[int, Peer]] = {}  # by identity
         self._gone: dict[int, Peer] = {}  # since all that waited was read; by descriptor
+        self._looked_s, self._looked_bytes = (
+            -LOOK_S,
+            0,
+        )  # the last time: when, and this process's size
 
     def watch(self) -> None:
         """Take note of connections that came and went."""
@@ -113,7 +120,14 @@ class Guard:
         return "" if peer is None else f"{peer.address[0]}:{peer.address[1]}"
 
     def check(self) -> None:
-        """Cut connections that bring much and say nothing."""
+        """Cut connections that bring much and say nothing.
+
+        It looks for them now and then, and at once when this process has grown.
+        """
+        now, size = time.monotonic(), process.resident_bytes()
+        if now < self._looked_s + LOOK_S and size < self._looked_bytes + GROWN_BYTES:
+            return
+        self._looked_s, self._looked_bytes = now, size
         for fd, peer in list(self.peers.items()):
             carried = _bytes_carried(fd, peer)
             if carried is None:

@@ -11,9 +11,7 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-import sys
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,13 +28,14 @@ from resize_lib.server_link import say
 from resize_lib.state import iterators, packing, survey, verdict
 from resize_lib.state.alone import AtEnd
 from resize_lib.state.arrival import Prepared, place_of
+from resize_lib.state.cached import stale_results
 from resize_lib.state.comparison import Told, differences, told_of, union
 from resize_lib.state.entry import NOT_KEPT, Entry
 from resize_lib.state.hindrance import hindrance
 from resize_lib.state.known import Known
 from resize_lib.state.losses import loss
 from resize_lib.state.places import CONTENTS, Path, Place
-from resize_lib.state.program import DELETED, MODULE, Scope, running, scopes
+from resize_lib.state.program import DELETED, Scope, import_modules, running, scopes
 from resize_lib.state.sending import Sent, broadcast, receive
 from resize_lib.state.sources import Sources, is_setting, shown, summary
 from resize_lib.state.survey import Survey, TooMuchError
@@ -98,8 +97,9 @@ class Carry:
             self.entry.take_again(scopes(running()), self.first.anchors)
 
     def read_ahead(self) -> None:
-        """In a rank that joins: read what the source says, while the job computes."""
+        """In a rank that joins, while the job computes: read the source, and ready the memory."""
         if self.first is not None and self.session.joining is not None:
+            packing.ready(self.first.anchors)
             with suppress(Exception):  # will be said when it is needed
                 around = list(scopes(running()))
                 hindrance(around, self.sources.facts_of)
@@ -239,6 +239,9 @@ class Carry:
             if path not in differing and path not in found.unreadable
         }
         try:
+            why = stale_results(told, found.anchors)
+            if why:
+                return Sent(why=why)
             packed = packing.pack(changed, found.anchors, Known(self.session).name)
         except Exception as e:  # any class may raise anything
             path = e.path if isinstance(e, TooMuchError) else None
@@ -269,7 +272,7 @@ class Carry:
         hidden = hindrance(self.scopes_now(), self.sources.facts_of)
         if hidden:
             return hidden
-        if _import_modules({path[0] for path in told.now}) or here is None:
+        if import_modules({path[0] for path in told.now}) or here is None:
             here = Survey(first.anchors, Known(self.session).token).take(self.scopes_now(), live)
         fates, why = self.fates(told, sent, here, alone=alone, rule=rule)
         if why:
@@ -421,18 +424,6 @@ def _unbinds(here: Survey, path: Path) -> bool:
     """Whether a variable can be deleted here, or need not be."""
     place = here.places.get(path)
     return place is None or not isinstance(place.owner, Scope) or place.owner.unbinds
-
-
-def _import_modules(owners: set[Any]) -> int:
-    """Import what the job's ranks have imported in the loop; how many there are."""
-    missing = [
-        owner[1]
-        for owner in owners
-        if isinstance(owner, tuple) and owner[:1] == (MODULE,) and owner[1] not in sys.modules
-    ]
-    for name in missing:
-        importlib.import_module(name)
-    return len(missing)
 
 
 def _tried(step: Callable[..., str | None], *given: Any, **named: Any) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import array
 import ctypes
+import enum
+import functools
 import io
 import random
 import types
@@ -151,11 +153,13 @@ READER = Kind("csv reader", lambda value: value.line_num, iterators.advance_read
 INSTANCE = Kind("object", lambda value: None, lambda mine, contents: None)  # noqa: ARG005
 FUNCTION = Kind("function", lambda value: None, lambda mine, contents: None)  # noqa: ARG005
 CLASS = Kind("class", lambda value: None, lambda mine, contents: None)  # noqa: ARG005
+CACHED = Kind("cached function", lambda value: None, lambda mine, contents: None)  # noqa: ARG005
+MEMBER = Kind("member of an enum", lambda value: None, lambda mine, contents: None)  # noqa: ARG005
 RUNNING = Kind("generator", iterators.refuse_generator, lambda mine, contents: None)  # noqa: ARG005
 BUFFER = Kind("file in memory", lambda value: (value.getvalue(), value.tell()), _fill_buffer)
 
 # Read part by part, so that each part can be the job's or a rank's own.
-IN_PARTS = frozenset((INSTANCE.name, FUNCTION.name, CLASS.name))
+IN_PARTS = frozenset(kind.name for kind in (INSTANCE, FUNCTION, CLASS, CACHED, MEMBER))
 
 _EXACT: dict[type, Kind] = {
     list: LIST,
@@ -172,6 +176,7 @@ _EXACT: dict[type, Kind] = {
     random.Random: RANDOM,
     iterators.CSV_READER: READER,
     types.GeneratorType: RUNNING,
+    type(functools.cache(int)): CACHED,
 }
 STREAMS = (NUMPY_BITS, NUMPY_GENERATOR, NUMPY_STATE, RANDOM)  # random numbers
 
@@ -185,7 +190,10 @@ def kind_of(value: Any) -> Kind | None:
     if isinstance(value, types.FunctionType):
         return FUNCTION if is_program_function(value) else None
     if isinstance(value, type):
-        return CLASS if is_program_class(value) and not _is_enum(value) else None
+        return CLASS if is_program_class(value) else None
+    if isinstance(value, enum.Enum):  # mostly a name alone, which is read as a value
+        own = is_program_class(cls) and attributes(value)
+        return MEMBER if own else None
     if isinstance(value, io.StringIO | io.BytesIO):
         return None if value.closed else BUFFER
     if isinstance(value, io.IOBase):
@@ -210,17 +218,14 @@ def is_instance(value: Any) -> bool:
     """Whether an object is its attributes: of a class of the program, or one as simple."""
     cls = type(value)
     if is_program_class(cls):
-        return not issubclass(cls, tuple | int | float | str | bytes) and not _is_enum(cls)
+        return not issubclass(cls, tuple | int | float | str | bytes)
     return cls.__name__ in SIMPLE and hasattr(value, "__dict__")
 
 
+OF_MEMBERS = frozenset(("_value_", "_name_", "__objclass__", "_sort_order_"))
 SIMPLE = frozenset(
     ("SimpleNamespace", "Namespace", "DictReader", "_local", "Queue", "LifoQueue", "PriorityQueue")
 )
-
-
-def _is_enum(cls: type) -> bool:
-    return hasattr(cls, "__members__")
 
 
 def has_attributes(value: Any) -> bool:
@@ -230,13 +235,14 @@ def has_attributes(value: Any) -> bool:
 
 def attributes(value: Any) -> dict[str, Any]:
     """The attributes of an object, of slots, too; of a class its data; a function's own."""
+    if isinstance(value, enum.EnumMeta):  # its tables are its own
+        data = {name: part for name, part in _data(value).items() if not name.startswith("_")}
+        return {**data, **value.__members__}
     if isinstance(value, type):
-        return {
-            name: part
-            for name, part in vars(value).items()
-            if not name.startswith("__") and not _is_descriptor(part)
-        }
+        return _data(value)
     found = dict(getattr(value, "__dict__", {}))
+    if isinstance(value, enum.Enum):
+        return {name: part for name, part in found.items() if name not in OF_MEMBERS}
     if isinstance(value, types.FunctionType):
         found.pop("__wrapped__", None)
         return found
@@ -249,6 +255,14 @@ def attributes(value: Any) -> dict[str, Any]:
             if hasattr(value, full):
                 found[full] = getattr(value, full)
     return found
+
+
+def _data(cls: type) -> dict[str, Any]:
+    return {
+        name: part
+        for name, part in vars(cls).items()
+        if not name.startswith("__") and not _is_descriptor(part)
+    }
 
 
 def attribute(value: Any, name: str) -> Any:

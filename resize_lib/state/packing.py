@@ -7,7 +7,9 @@ travel as names.
 
 from __future__ import annotations
 
+import ctypes
 import io
+import mmap
 import os
 import pickle
 import types
@@ -20,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from mpi4py import MPI
 
+from resize_lib.redistribution.blocks import address_of
 from resize_lib.state import views
 from resize_lib.state.digests import ATOMS
 from resize_lib.state.iterators import CannotCopyError
@@ -30,7 +33,7 @@ from resize_lib.state.survey import BYTES_MAX, BYTES_VARIABLE, Anchors, TooMuchE
 Name: TypeAlias = tuple[Any, ...]
 Large: TypeAlias = npt.NDArray[np.uint8]
 LARGE_BYTES = 1 << 16  # of arrays that are not copied into the payload
-SHOWN_MAX = 3
+MADV_POPULATE_WRITE = 23  # from Linux 5.14 on
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +144,7 @@ def pack(
         TooMuchError: more bytes than may travel.
     """
     failed: dict[Path, str] = {}
-    limit = int(os.environ.get(BYTES_VARIABLE) or BYTES_MAX)
+    limit = _limit()
     while True:
         buffer = io.BytesIO()
         sizes: dict[Path, int] = {}
@@ -173,6 +176,10 @@ def pack(
                     raise _too_much(sizes, anchors, limit)
             else:
                 return Packed(buffer.getvalue(), pickler.large, sizes, failed, contents)
+
+
+def _limit() -> int:
+    return int(os.environ.get(BYTES_VARIABLE) or BYTES_MAX)
 
 
 def _too_much(sizes: dict[Path, int], anchors: Anchors, limit: int) -> TooMuchError:
@@ -215,6 +222,26 @@ def _is_only_read(path: Path, anchors: Anchors) -> bool:
 def _array(path: Path, anchors: Anchors) -> npt.NDArray[Any] | None:
     anchor = anchors.by_key.get(path[0]) if path[1] == CONTENTS else None
     return anchor.get() if anchor is not None and anchor.kind is ARRAY else None
+
+
+def ready(anchors: Anchors) -> None:
+    """Have the memory of arrays ready that may get other contents, if no more than may travel."""
+    own = [memory((key, CONTENTS), anchors) for key in anchors.by_key]
+    large = [each for each in own if each is not None and each.nbytes >= LARGE_BYTES]
+    if sum(each.nbytes for each in large) <= _limit():
+        for each in large:
+            populate(each)
+
+
+def populate(memory: Large) -> None:
+    """Have all pages of memory of this process ready to be written; what it holds stays.
+
+    Where the system does not know how, nothing happens: the pages come when they are written.
+    """
+    begin = address_of(memory) // mmap.PAGESIZE * mmap.PAGESIZE
+    length = address_of(memory) + memory.nbytes - begin
+    libc = ctypes.CDLL(None)
+    libc.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(length), MADV_POPULATE_WRITE)
 
 
 def memory(path: Path, anchors: Anchors) -> Large | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import importlib.util
 import sys
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import itemgetter
@@ -193,3 +194,15 @@ def is_program_class(kind: type) -> bool:
 def is_program_function(value: types.FunctionType) -> bool:
     """Whether a function stands in one of the program's files."""
     return is_program(value.__code__.co_filename)
+
+
+def import_modules(owners: Iterable[Any]) -> int:
+    """Import what the job's ranks have imported in the loop; how many there are."""
+    missing = [
+        owner[1]
+        for owner in owners
+        if isinstance(owner, tuple) and owner[:1] == (MODULE,) and owner[1] not in sys.modules
+    ]
+    for name in missing:
+        importlib.import_module(name)
+    return len(missing)

@@ -282,9 +282,11 @@ class Survey:
             if kind is None or not (new or kind in (objects.FUNCTION, objects.CLASS)):
                 self._saw_opaque = self._saw_opaque or not _is_plain(type(value))
                 return None
-            if kind is objects.CLASS:
-                owner = (CLASSES, value.__module__, value.__qualname__)
-                anchor = self.anchors.add((owner, KEYS), 0, kind, value)
+            if kind is objects.CLASS or kind is objects.MEMBER:  # by name, wherever it was found
+                cls = value if kind is objects.CLASS else type(value)
+                step = KEYS if kind is objects.CLASS else ("a", value.name)
+                owner = (CLASSES, cls.__module__, cls.__qualname__)
+                anchor = self.anchors.add((owner, step), 0, kind, value)
             else:
                 anchor = self.anchors.add(self._inside, self._number, kind, value)
                 self._number += 1
@@ -319,7 +321,7 @@ class Survey:
         for name, part in parts.items():
             self._read(path, ("a", name), part, value, kind)
         if kind is not objects.FUNCTION:
-            if kind is objects.INSTANCE:
+            if kind in (objects.INSTANCE, objects.MEMBER):
                 self._token(type(value))  # its class is the program's, too
             return
         for number, cell in enumerate(value.__closure__ or ()):

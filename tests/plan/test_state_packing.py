@@ -745,3 +745,22 @@ def test_drawn_values_change_and_travel(drawn: list[Any], changes: list[Any]) ->
 
     old, new = travelled(make, change)
     assert_alike(old.names, new.names)
+
+
+def test_memory_is_ready_and_what_it_holds_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {"filled": np.arange(1e5), "zeros": np.zeros(10**5), "short": np.ones(3)}
+    anchors = Survey(None, nothing).take([PlayedScope(names)]).anchors  # type: ignore[list-item]
+    calls: list[int] = []
+    populate = packing.populate
+
+    def counted(memory: Any) -> None:
+        calls.append(memory.nbytes)
+        populate(memory)
+
+    monkeypatch.setattr(packing, "populate", counted)
+    packing.ready(anchors)
+    assert calls == [800_000, 800_000]
+    assert (names["filled"] == np.arange(1e5)).all() and not names["zeros"].any()
+    monkeypatch.setenv(survey.BYTES_VARIABLE, "1000000")  # all of it would not travel
+    packing.ready(anchors)
+    assert len(calls) == 2

@@ -41,7 +41,7 @@ def serve(agent: socket.socket) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers tell their agent themselves
     gc.collect()
     gc.freeze()  # what is there now is never looked at again: its pages stay shared
-    agent.send(json.dumps({"ready": True, "rss_bytes": resident_bytes()}).encode())
+    agent.send(json.dumps({"ready": True, "rss_bytes": process.resident_bytes()}).encode())
     while True:
         data, fds, _, _ = socket.recv_fds(agent, REQUEST_BYTES_MAX, 1)
         if not data:
@@ -89,8 +89,3 @@ def _claim(folder: str) -> bool:
             return process.claim(folder)
         except OSError:
             time.sleep(0.5)
-
-
-def resident_bytes() -> int:
-    """Memory that this process keeps."""
-    return int(opened.kernel("/proc/self/statm").split()[1]) * os.sysconf("SC_PAGESIZE")

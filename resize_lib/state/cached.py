@@ -1,0 +1,104 @@
+"""Functions that keep their results (functools.cache): what they keep cannot be copied.
+
+A rank that joins computes the results anew. They are the same, unless the function uses what the
+loop has changed since: it then refuses.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from resize_lib.mistakes import short_path
+from resize_lib.state.comparison import Told
+from resize_lib.state.objects import CACHED, CLASS, attributes, kind_of
+from resize_lib.state.places import Path
+from resize_lib.state.program import MODULE, is_program_function
+from resize_lib.state.sources import is_setting
+from resize_lib.state.survey import Anchor, Anchors
+
+
+def stale_results(told: Told, anchors: Anchors) -> str:
+    """Why what a function has kept may be wrong in a rank that joins, with its line; empty: not."""
+    changed = _Changed(told, anchors)
+    for function, owners in _functions(anchors):
+        name = next(changed.used_by(function, {function}, owners), "")
+        if name:
+            code = function.__code__
+            return (
+                f"{short_path(code.co_filename)}:{code.co_firstlineno}: {code.co_name} keeps its"
+                f" results (functools) and uses {name}, which the loop has changed: a rank that"
+                " joins would compute other results: keep them in a dict"
+            )
+    return ""
+
+
+def _functions(anchors: Anchors) -> Iterator[tuple[Any, list[Anchor]]]:
+    """Those that have kept results; of a method with the objects of its class."""
+    found = [(anchor, anchor.get()) for anchor in anchors.by_key.values()]
+    for anchor, value in found:
+        if anchor.kind is CACHED and value is not None and value.cache_info().misses:
+            yield value.__wrapped__, []
+        if anchor.kind is CLASS and value is not None:
+            methods = [part for part in vars(value).values() if kind_of(part) is CACHED]
+            owners = [own for own, each in found if methods and isinstance(each, value)]
+            for part in methods:
+                if part.cache_info().misses:
+                    yield part.__wrapped__, owners
+
+
+class _Changed:
+    """What the loop has changed, as functions refer to it."""
+
+    def __init__(self, told: Told, anchors: Anchors) -> None:
+        self._anchors = anchors
+        self._places = told.now.keys()
+        self._draws = any(map(is_setting, told.now))
+        self._owners = {key for path in told.now for key in self._around(path)}
+
+    def _around(self, path: Path) -> Iterator[bytes]:
+        """The object that a place is in, and those that it is in."""
+        owner = path[0]
+        while isinstance(owner, bytes):
+            yield owner
+            anchor = self._anchors.by_key.get(owner)
+            owner = anchor.parent[0] if anchor is not None else ()
+
+    def used_by(
+        self, function: Any, seen: set[Any], owners: Sequence[Anchor] = ()
+    ) -> Iterator[str]:
+        """Names of such things in a function of the program, and in those that it calls.
+
+        owners: objects whose attributes it may use
+        """
+        if not isinstance(function, types.FunctionType) or not is_program_function(function):
+            return
+        names, values = _names(function.__code__), function.__globals__
+        owner = (MODULE, str(values.get("__name__")))
+        found: list[tuple[str, Any, Path]] = [
+            (name, values[name], (owner, ("v", name))) for name in names if name in values
+        ]
+        for own in owners:
+            parts = attributes(own.get())
+            found += [(name, parts[name], (own.key, ("a", name))) for name in names & parts.keys()]
+        anchor = self._anchors.of(function)
+        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        for number, (name, cell) in enumerate(cells):
+            place = (anchor.key if anchor is not None else b"", ("c", number, name))
+            with_value = cell.cell_contents if cell != types.CellType() else None
+            found.append((name, with_value, place))
+        for name, value, path in found:
+            known = self._anchors.of(value)
+            drawn = self._draws and isinstance(value, types.ModuleType) and "random" in names
+            if path in self._places or drawn or (known is not None and known.key in self._owners):
+                yield name
+            elif isinstance(value, types.FunctionType) and value not in seen:
+                seen.add(value)
+                yield from self.used_by(value, seen)
+
+
+def _names(code: types.CodeType) -> set[str]:
+    """Of variables and attributes, also in the functions inside."""
+    inside = [part for part in code.co_consts if isinstance(part, types.CodeType)]
+    return set(code.co_names).union(*map(_names, inside))
