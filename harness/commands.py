@@ -14,7 +14,6 @@ from pathlib import Path
 from unittest.mock import patch
 
 from dq_client.base.home import Home
-from dq_client.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[1]
 DQ = [sys.executable, "-m", "dq_client.cli.main"]
@@ -66,6 +65,8 @@ def can_run_here(words: list[str], env: dict[str, str]) -> bool:
 
 def run_here(words: list[str], env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """Run `dq WORDS` in this process, as `run_dq` does in another: a start costs 0.1 s of CPU."""
+    from dq_client.cli.main import main  # the ranks that import this module need no commands
+
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     with patch.dict(os.environ, env), redirect_stdout(out), redirect_stderr(err):
         try:

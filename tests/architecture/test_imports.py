@@ -172,6 +172,19 @@ def test_tests_benchmarks_and_experiments_share_only_the_harness(room: str) -> N
     assert not wrong
 
 
+def test_programs_of_tests_start_without_what_tests_need() -> None:
+    """Each rank of each test would pay for it: 0.3 s of processor time for hypothesis alone."""
+    reached = set(files("tests/mpi/programs"))
+    todo = [*reached]
+    while todo:
+        path = todo.pop()
+        assert not imported(path) & {"hypothesis", "pytest"}, path
+        names = [name for name in imported(path) if within(name, set(AROUND))]
+        near = {ROOT / f"{name.replace('.', '/')}.py" for name in names}
+        todo += [path for path in near - reached if path.is_file()]
+        reached |= near
+
+
 def test_every_exception_is_used() -> None:
     for name, subjects in SUBJECTS.items():
         assert subjects <= imported(ROOT / name), name

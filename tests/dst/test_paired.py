@@ -19,7 +19,7 @@ from tests.dst.paired import PairedWorld
 from tests.dst.played_line import Line
 from tests.dst.verdict import Wrong
 
-SEEDS = int(os.environ.get("DQ_SEEDS", "1000")) // 5
+SEEDS = int(os.environ.get("DQ_SEEDS", "500")) // 5
 CHUNKS = 2
 PLANTED_SEEDS = 400
 

@@ -38,7 +38,7 @@ from tests.dst import stand_ins
 from tests.dst.verdict import Wrong
 from tests.dst.world import World
 
-SEEDS = int(os.environ.get("DQ_SEEDS", "1000"))
+SEEDS = int(os.environ.get("DQ_SEEDS", "500"))
 FIRST_SEED = int(os.environ.get("DQ_FIRST_SEED", "0"))
 CHUNKS = 4
 PLANTED_SEEDS = 500

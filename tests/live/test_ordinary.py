@@ -1,4 +1,4 @@
-"""Programs as people write them, each resized six times: right, or refused with the line.
+"""Programs as people write them, each resized a few times: right, or refused with the line.
 
 `python -m harness.ordinary PROGRAM...` runs some of them by hand and prints a table.
 """
@@ -17,6 +17,8 @@ pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
 SLOW = pytest.mark.slow  # minutes each; `pytest -m slow tests/live/test_ordinary.py`
 GROUP = 30  # programs that share a cluster
+# Resizes of each program: growth and shrink, from one rank and from more. By hand (SLOW) six.
+FEW = 4
 # Of the folder "right". A refusal with a line is as good.
 MAY_BE_REFUSED = {
     "file_next",  # a text file that is iterated over hides its position
@@ -50,7 +52,7 @@ def fault_of_right(run: Run) -> bool:
     """Whether a program that must be right under every resize was not, or was not resized."""
     if run.outcome is Outcome.REFUSED and run.program.stem in MAY_BE_REFUSED:
         return not names_line(run)
-    return run.outcome is not Outcome.RIGHT or len(run.sizes) < 5
+    return run.outcome is not Outcome.RIGHT or len(run.sizes) < FEW
 
 
 def fault_of_refused(run: Run) -> bool:
@@ -78,12 +80,12 @@ def groups(kind: str) -> list[list[Path]]:
 
 
 @pytest.mark.parametrize("group", groups("right"), ids=lambda group: group[0].stem)
-def test_ordinary_programs_are_right_under_six_resizes(group: list[Path]) -> None:
-    require(resized_runs(group), fault_of_right)
+def test_ordinary_programs_are_right_under_resizes(group: list[Path]) -> None:
+    require(resized_runs(group, resizes=FEW), fault_of_right)
 
 
 def test_what_a_rank_has_for_itself_hinders_no_resize() -> None:
-    require(resized_runs(programs("scratch")), fault_of_right)
+    require(resized_runs(programs("scratch"), resizes=FEW), fault_of_right)
 
 
 @pytest.mark.parametrize(("ranks", "every"), [(1, 3), (2, 1), pytest.param(3, 1, marks=SLOW)])

@@ -18,7 +18,9 @@ both_paths = pytest.mark.parametrize("path", ["patient", "begun"])
 
 def told(kind: str, path: str, recipe: Recipe = OWN) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """What the session reported, and the program's last words."""
-    ended = run_job(recipe, 2, [str(PROGRAM), kind, path, *recipe.hosts], limit_s=240)
+    # Drawn messages leave a third of the iterations without one: which of them, no machine decides.
+    env = {"DQ_POSTPONE_POINTS": "1000"} if kind == "drawn" else {}
+    ended = run_job(recipe, 2, [str(PROGRAM), kind, path, *recipe.hosts], limit_s=240, env=env)
     assert ended.code == 0, ended.err
     *reports, last = [json.loads(line) for line in ended.out.splitlines()]
     assert last["sent"] == last["got"], "a message was lost"

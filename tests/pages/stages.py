@@ -100,6 +100,8 @@ dq() {
 """
 PROFILES = "echo '[[[3600, 10], [1800, 40]], [[1200, 75], [1200, 20]]]' > profiles.json\n"
 RUNS = "sed -i s/40/2000/ app.py\ndq submit -n 1 --sizes 1,2,4 -- python app.py\nsleep 1\n"
+# A hundred jobs, some of which are killed meanwhile: of MPI there is enough in the others.
+SWEEP = "echo 'import time; time.sleep(2)' > sweep.py\n"
 LOCAL = "dq up --local {} --detach\n"
 
 # By page: what comes before each of its blocks, by number; before the first one, after FILES.
@@ -128,7 +130,7 @@ BEFORE: dict[str, dict[int, str]] = {
     "simulation.md": {0: LOG + LOCAL.format(2) + "dq submit --wait -n 1 -- true\ndq down\n"
                          "cp $DQ_HOME/journal.sqlite .\n" + PROFILES + STUDY + SACCT},
     "studies.md": {1: LOG, 4: SACCT},
-    "submitting.md": {0: LOCAL.format(8) + "mkdir out\n"},
+    "submitting.md": {0: LOCAL.format(8) + "mkdir out\n" + SWEEP},
     "verify.md": {},
     "web.md": {0: LOCAL.format(2)},
     "workers.md": {0: LOCAL.format(4) + "echo 'import time; time.sleep(60)' > worker.py\n"},

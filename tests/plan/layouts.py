@@ -1,10 +1,7 @@
-"""Random grids and layouts, and the gather/scatter oracle every redistribution is held against."""
+"""Random grids and layouts."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy.typing as npt
 from hypothesis import strategies as st
 
 from resize_lib.descriptors import (
@@ -12,7 +9,6 @@ from resize_lib.descriptors import (
     BlockCyclic,
     CartesianBlocks,
     Cyclic1D,
-    Distributed,
     ProcessGrid,
     Weighted1D,
 )
@@ -58,20 +54,3 @@ def cartesian(draw: st.DrawFn, dimensions: int | None = None, largest: int = 9) 
         tuple(draw(st.booleans()) for _ in each),
         tuple(fixed),
     )
-
-
-def global_shape(layout: Distributed, grid: ProcessGrid) -> tuple[int, ...]:
-    """What a redistribution moves of an array: with the margins of Cartesian ones."""
-    cut = tuple(axis.n for axis in layout.axes(grid))
-    return (*cut, *layout.shape[layout.dimensions :])
-
-
-def local_part(
-    whole: npt.NDArray[Any], layout: Distributed, grid: ProcessGrid, rank: int
-) -> npt.NDArray[Any]:
-    """The oracle: the part of the global array that belongs on grid rank ``rank``."""
-    for axis, (cut, coord) in enumerate(
-        zip(layout.axes(grid), layout.place(grid, rank), strict=True)
-    ):
-        whole = whole.take(cut.indices(coord), axis)
-    return whole

@@ -17,14 +17,8 @@ from resize_lib.descriptors import BlockCyclic, Distributed, ProcessGrid
 from resize_lib.redistribution import peer_memory
 from resize_lib.redistribution.blocks import NOTHING, Part, address_of, copy_box
 from resize_lib.redistribution.runs import Box, axis_runs, items_in
-from tests.plan.layouts import (
-    block_cyclic,
-    cartesian,
-    global_shape,
-    grids,
-    local_part,
-    one_dimensional,
-)
+from tests.plan.layouts import block_cyclic, cartesian, grids, one_dimensional
+from tests.plan.oracle import global_shape, local_part
 
 
 def strided(values: Any, data: st.DataObject) -> Any:

@@ -28,14 +28,8 @@ from resize_lib.redistribution.blocks import (
 )
 from resize_lib.redistribution.plan import RedistributionPlan
 from resize_lib.redistribution.runs import items_in, share_of
-from tests.plan.layouts import (
-    block_cyclic,
-    cartesian,
-    global_shape,
-    grids,
-    local_part,
-    one_dimensional,
-)
+from tests.plan.layouts import block_cyclic, cartesian, grids, one_dimensional
+from tests.plan.oracle import global_shape, local_part
 
 Move = tuple[Distributed, ProcessGrid, Distributed, ProcessGrid]
 

@@ -37,7 +37,8 @@ from resize_lib.protection.partfile import (
 from resize_lib.protection.partners import leaders, partners
 from resize_lib.protection.recovery import pack_for_itself, repack, restore_array, unpack_anew
 from resize_lib.protection.state import ProtectionError
-from tests.plan.layouts import block_cyclic, grids, local_part, one_dimensional
+from tests.plan.layouts import block_cyclic, grids, one_dimensional
+from tests.plan.oracle import local_part
 
 DTYPES = [np.dtype(t) for t in ("f8", "i4", "u1", "c16", "f4,i2")]
 ONE = ProcessGrid(1, 1)

@@ -121,9 +121,9 @@ def late_with_every_panel(late: bool) -> Iterator[None]:
 def lu_beside_a_slow_rank(_seed: int) -> Iterator[Verdict]:
     """Panels still being sent, or asked for late, are the right ones, also in the next call."""
     for grid in grids():
-        for m, n, strip in ((1200, 1000, 200), (1200, 200, 100), (1200, 150, 50)):
+        for m, n, strip in ((600, 500, 100), (600, 100, 50), (600, 75, 25)):
             for slow in range(grid.size):
-                yield from back_to_back(grid, BlockCyclic(m, n, 50, 50), strip, slow)
+                yield from back_to_back(grid, BlockCyclic(m, n, 25, 25), strip, slow)
 
 
 def back_to_back(grid: Grid, desc: BlockCyclic, strip: int, slow: int) -> Iterator[Verdict]:

@@ -61,7 +61,7 @@ from resize_lib.redistribution import (
 )
 from resize_lib.redistribution.arrays import DistributedArrays
 from resize_lib.redistribution.segments import Segments
-from tests.plan.layouts import global_shape, local_part
+from tests.plan.oracle import global_shape, local_part
 
 WORLD = MPI.COMM_WORLD
 Array = NDArray[Any]

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import random
 import sys
+import time
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from resize_lib.jobsession import Session
 
 TAG = 5
+PAUSE_S = 0.01  # the processors are for ranks that start meanwhile
 REFUSED, MOVES = 3, 9
 
 
@@ -107,6 +109,7 @@ def islands(rs: Session, kind: str) -> None:
                 comm.recv(tag=TAG)
         if finished(rs) and got.value == sent.value:
             break
+        time.sleep(PAUSE_S)
     if rs.rank == 0:
         print(json.dumps({"sent": sent.value, "got": got.value}), flush=True)
 
@@ -188,6 +191,7 @@ def drawn(rs: Session) -> None:
             counts.value = [a + int(b) for a, b in zip(counts.value, total, strict=True)]
         if finished(rs):
             break
+        time.sleep(PAUSE_S)
     for comm, post in posts.value.of(rs, rings[0]):
         before_last = sum(post.got.values())
         post.receive_all(comm)

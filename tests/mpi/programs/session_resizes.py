@@ -68,7 +68,7 @@ def main() -> None:
             if rs.comm.bcast(rs.rank == 0 and scripted(rs).finished(rs._session.job.resize_id)):
                 break
             data.advance()
-            time.sleep(0.01)
+            time.sleep(0.05)
             waiting = opened(rs.comm)
         ranks = rs.comm.bcast(ranks_in_the_end(rs.size) if rs.rank == 0 else None)
         unused_in_the_end = unused_communicators(rs.comm)
