@@ -103,7 +103,7 @@ class JobRow(TypedDict):
         ),
     ]
     submit_s: Annotated[float, told("when it was submitted")]
-    start_s: Annotated[float | None, told("when it was started first; null: not yet")]
+    start_s: Annotated[float | None, told("when it was started, the last time; null: not yet")]
     end_s: Annotated[float | None, told("when it ended; null: not yet")]
     processors: Annotated[int, told("held now, last held, or asked for; of workers also 0")]
     grid: Grid
