@@ -212,15 +212,14 @@ def forecast(
 
 
 def _middle(starts: list[float]) -> StartForecast:
-    """The median, and the quantiles 0.1 and 0.9, `WIDER` about it."""
+    """The median, and the quantiles 0.1 and 0.9, `WIDER` about it; no draw is earlier."""
     last = len(starts) - 1
     low, high = starts[math.floor(0.1 * last)], starts[math.ceil(0.9 * last)]
     median = starts[last // 2]
     if math.isinf(median):
         return StartForecast(low, median, high)
-    return StartForecast(
-        max(0.0, median - WIDER * (median - low)), median, median + WIDER * (high - median)
-    )
+    earliest_s = max(starts[0], median - WIDER * (median - low))
+    return StartForecast(earliest_s, median, median + WIDER * (high - median))
 
 
 def _as_of_now(job: Present, run_s: float) -> ListedJob:

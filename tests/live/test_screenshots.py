@@ -15,7 +15,7 @@ from tests.live.screenshots import FOLDER, PAGES, shoot
 
 SIZES = {**{name: (width, height) for name, _, width, height in PAGES},
          "top": (1300, 780), "report": (1100, 900)}  # fmt: skip
-RUNS = {"sweet-spot"}  # cut out of the report of a run that takes minutes
+RUNS = {"sweet-spot", "study-changes"}  # of a run and of a study that take minutes
 BYTES_MAX = 150_000
 
 

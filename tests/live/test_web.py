@@ -83,7 +83,7 @@ def test_the_start_of_a_queued_job_is_forecast(cluster: Live) -> None:
         assert time.monotonic() < deadline
     assert 0 < start["earliest_s"] <= start["median_s"] <= start["latest_s"] <= 7200
     told = cluster.dq("why", waits)
-    assert "simulations between" in told or "no forecast within" in told
+    assert "with a chance of 80 %" in told or "no forecast within" in told
     assert "forecast" not in json.loads(cluster.dq("why", waits, "--json"))
     found = page.data("/api/forecast")
     assert found["error"].startswith("no forecast within") or (
