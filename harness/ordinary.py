@@ -163,7 +163,7 @@ def resized_runs(
     env: dict[str, str] | None = None,
     growth: str = "join",
 ) -> Iterator[Run]:
-    """Run programs under 6 resizes each, several at once on one cluster; in the order they end.
+    """Run programs, each resized so often, several at once on one cluster; in the order they end.
 
     ranks: at the start. env: variables for the jobs. The resizes depend on the seed and on the
     program's place among those chosen, on nothing else. growth: "join", or "restart" (docs/mpi.md)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from resize_lib.mistakes import short_path
@@ -21,8 +22,11 @@ from resize_lib.state.survey import Anchor, Anchors
 
 def stale_results(told: Told, anchors: Anchors) -> str:
     """Why what a function has kept may be wrong in a rank that joins, with its line; empty: not."""
+    functions = list(_functions(anchors))
+    if not functions:
+        return ""
     changed = _Changed(told, anchors)
-    for function, owners in _functions(anchors):
+    for function, owners in functions:
         name = next(changed.used_by(function, {function}, owners), "")
         if name:
             code = function.__code__
@@ -77,17 +81,19 @@ class _Changed:
         names, values = _names(function.__code__), function.__globals__
         owner = (MODULE, str(values.get("__name__")))
         found: list[tuple[str, Any, Path]] = [
-            (name, values[name], (owner, ("v", name))) for name in names if name in values
+            (name, values[name], (owner, ("v", name))) for name in sorted(names) if name in values
         ]
         for own in owners:
             parts = attributes(own.get())
-            found += [(name, parts[name], (own.key, ("a", name))) for name in names & parts.keys()]
+            found += [
+                (name, parts[name], (own.key, ("a", name))) for name in sorted(names & parts.keys())
+            ]
         anchor = self._anchors.of(function)
         cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         for number, (name, cell) in enumerate(cells):
             place = (anchor.key if anchor is not None else b"", ("c", number, name))
-            with_value = cell.cell_contents if cell != types.CellType() else None
-            found.append((name, with_value, place))
+            with suppress(ValueError):  # an empty cell
+                found.append((name, cell.cell_contents, place))
         for name, value, path in found:
             known = self._anchors.of(value)
             drawn = self._draws and isinstance(value, types.ModuleType) and "random" in names

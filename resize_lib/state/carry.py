@@ -177,8 +177,8 @@ class Carry:
             self._read_early(here, told.now)
         judge = partial(self.decide, told, live=live, here=here, alone=old_size == 1)
         # What of it cannot be copied comes with the values: seldom any, and then it counts anew.
-        known = joins and not told.why and not self.why_not
-        early = _tried(judge, Sent(differing=differing)) if known else ""
+        may_join = joins and not told.why and not self.why_not
+        early = _tried(judge, Sent(differing=differing)) if may_join else ""
         sent = self.send(told, found, differing) if comm.rank == 0 else NOT_SENT
         if old_size == 1:
             self.alone.carried.update(sent.paths)

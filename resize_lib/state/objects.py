@@ -150,16 +150,17 @@ DEVICE_ARRAY = Kind(
 )
 FILE = Kind("file", iterators.file_position, iterators.set_file_position, iterators.file_fits)
 READER = Kind("csv reader", lambda value: value.line_num, iterators.advance_reader)
-INSTANCE = Kind("object", lambda value: None, lambda mine, contents: None)  # noqa: ARG005
-FUNCTION = Kind("function", lambda value: None, lambda mine, contents: None)  # noqa: ARG005
-CLASS = Kind("class", lambda value: None, lambda mine, contents: None)  # noqa: ARG005
-CACHED = Kind("cached function", lambda value: None, lambda mine, contents: None)  # noqa: ARG005
-MEMBER = Kind("member of an enum", lambda value: None, lambda mine, contents: None)  # noqa: ARG005
 RUNNING = Kind("generator", iterators.refuse_generator, lambda mine, contents: None)  # noqa: ARG005
 BUFFER = Kind("file in memory", lambda value: (value.getvalue(), value.tell()), _fill_buffer)
 
 # Read part by part, so that each part can be the job's or a rank's own.
+INSTANCE, FUNCTION, CLASS, CACHED, MEMBER = (
+    Kind(name, lambda value: None, lambda mine, contents: None)  # noqa: ARG005
+    for name in ("object", "function", "class", "cached function", "member of an enum")
+)
 IN_PARTS = frozenset(kind.name for kind in (INSTANCE, FUNCTION, CLASS, CACHED, MEMBER))
+# The same objects in every rank, whatever refers to them, also inside of what only its class reads.
+BY_NAME = frozenset(kind.name for kind in (FUNCTION, CLASS, CACHED, MEMBER))
 
 _EXACT: dict[type, Kind] = {
     list: LIST,

@@ -279,7 +279,7 @@ class Survey:
             value = anchor.get()
         if anchor is None:
             kind = objects.kind_of(value) if self.first else None
-            if kind is None or not (new or kind in (objects.FUNCTION, objects.CLASS)):
+            if kind is None or not (new or kind.name in objects.BY_NAME):
                 self._saw_opaque = self._saw_opaque or not _is_plain(type(value))
                 return None
             if kind is objects.CLASS or kind is objects.MEMBER:  # by name, wherever it was found

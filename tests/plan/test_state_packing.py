@@ -35,7 +35,7 @@ from resize_lib.state import objects, packing, survey
 from resize_lib.state.iterators import CannotCopyError
 from resize_lib.state.places import Place
 from resize_lib.state.survey import Anchors, Survey, TooMuchError
-from tests.plan.travel import OWNER, PlayedScope, assert_alike, nothing, travelled
+from tests.plan.travel import OWNER, PlayedScope, assert_alike, changed, nothing, travelled
 
 Names = dict[str, Any]
 
@@ -764,3 +764,22 @@ def test_memory_is_ready_and_what_it_holds_stays(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv(survey.BYTES_VARIABLE, "1000000")  # all of it would not travel
     packing.ready(anchors)
     assert len(calls) == 2
+
+
+class Tallied(enum.Enum):
+    """A member that counts."""
+
+    RED = 1
+
+    def __init__(self, _number: int) -> None:
+        self.seen = 0
+
+
+def test_a_member_inside_of_what_only_its_class_reads_is_the_same_later() -> None:
+    """It is read before the member itself is found: what stands for it must not change then."""
+    scope: Any = PlayedScope({"pair": Pair(Tallied.RED, 1), "last": Tallied.RED})
+    first = Survey(None, nothing).take([scope])
+    assert not changed(first, Survey(first.anchors, nothing).take([scope]))
+    Tallied.RED.seen += 1
+    again = Survey(first.anchors, nothing).take([scope])
+    assert [path[1] for path in changed(first, again)] == [("a", "seen")]
