@@ -229,6 +229,31 @@ def test_a_world_that_did_not_join_is_ended(played: Played) -> None:
     assert played.sent() == []
 
 
+def test_a_keeper_goes_when_all_its_worlds_have_waited_in_vain(played: Played) -> None:
+    played.own.start(order(4))
+    played.says(world(4, part=False))
+    assert not played.own.end_world(vacate(4))
+    played.own.start(order(5))
+    played.says(world(4, 0, part=False))
+    assert {"do": "leave"} not in played.sent(), "another world is to come"
+    played.says(world(4, 0, part=False), world(5, 0, part=False))
+    assert played.sent() == [{"do": "leave"}]
+    played.own.start(order(6))
+    assert played.sent() == [], "the next keeper is to have it"
+    played.dies()
+    assert [line["world"] for line in played.sent()] == [6] and len(played.requests) == 2
+    assert "end 7.2" not in played.reports(), "there is no end to report"
+
+
+@pytest.mark.parametrize("more", [{"part": True}, {"part": False, "spawned": True}])
+def test_a_keeper_of_ranks_that_joined_or_were_spawned_stays(
+    played: Played, more: dict[str, bool]
+) -> None:
+    played.running()
+    played.says(world(0, 0, **more))
+    assert {"do": "leave"} not in played.sent()
+
+
 def test_a_worker_is_ended_by_its_signal_and_grace(played: Played) -> None:
     played.running(spawned=True, worker=True)
     assert not played.own.end_world(vacate(0, stop_signal=12, grace_s=3.0))

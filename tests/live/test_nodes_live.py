@@ -24,6 +24,7 @@ from tests.live.own_ranks import OwnRanks, one_processor_nodes
 pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
 PROTECTED = str(Path(__file__).with_name("protected.py"))
+MISTAKEN = str(Path(__file__).with_name("mistaken.py"))
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
 
 
@@ -95,6 +96,22 @@ def test_an_agent_that_is_told_to_go_ends_when_its_jobs_have_left(ranks: OwnRank
     assert ranks.end(job)["state"] == "done"
     assert ranks.lines(job)[-1] == "sizes 2 1 2 3"
     ranks.assert_clear()
+
+
+def test_a_node_on_which_ranks_waited_in_vain_can_leave(ranks: OwnRanks) -> None:
+    """Nobody asks how ranks have ended that never joined."""
+    job = ranks.run(
+        sys.executable, MISTAKEN, "joining fails early", 6000, initial=1, sizes=m.Sizes([1, 2])
+    )
+    until(lambda: ranks.view(job)["remap_points"] > 3, "the job does not begin")
+    ranks.ask(m.Resize(job, 2))
+    failed = lambda: "no such folder" in str(ranks.ask(m.WhyQuery(job))["story"])  # noqa: E731
+    until(failed, "its growth does not fail")
+    CommandLine(ranks.home.root).dq("node", "remove", "n02")
+    until(lambda: states(ranks) == "up left up", "n02 does not leave")
+    assert ranks.view(job)["state"] == "running"
+    ranks.ask(m.Kill(job))
+    until(lambda: ranks.view(job)["state"] in ENDED, "the job does not end")
 
 
 def test_what_cannot_leave_is_ended_at_the_deadline(ranks: OwnRanks) -> None:

@@ -147,6 +147,12 @@ class LocalStart:
         ordered = set(self.orders) - set(worlds) - self.closed
         return bool(ordered) or any(w["running"] for w in worlds.values())
 
+    def in_vain(self) -> bool:
+        """Whether all that was here waited to join, and has ended: nobody will ask how."""
+        worlds = self.worlds.values()
+        waited = bool(worlds) and not any(w["part"] or w["spawned"] for w in worlds)
+        return waited and self.end() is None and not self.to_come()
+
     @property
     def past(self) -> Past:
         """What the keeper has had, be it over or not; it speaks of the last ones only."""

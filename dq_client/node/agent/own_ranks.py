@@ -403,6 +403,9 @@ class OwnRanks:
         if ended is None and kept.held.over and kept.held.sweep():
             kept.over = True  # no ranks here were ever part of the job: there is no end to report
             return
+        if kept.in_vain():
+            self._leave(kept)  # else a node that is to leave would wait for it until the job ends
+            return
         said = reports.about(about)
         if said is not None and said != ended:
             reports.withdraw(about)
