@@ -9,7 +9,7 @@ from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.walltimes import walltime_end
 from dq_server.core.model.watch import has_no_session
 from dq_server.core.planning import INF, free
-from dq_server.core.pool_policy import under_way
+from dq_server.core.pool_queues import under_way
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.turn import Turn
 
@@ -66,7 +66,7 @@ def _waiting(turn: Turn, job: Job) -> list[Reason]:
     if withheld:
         nodes = ", ".join(dict.fromkeys(state.processors.node_of[p] for p in sorted(withheld)))
         reasons.append(because("withheld", count=len(withheld), nodes=nodes))
-    return reasons + under_way(turn)
+    return reasons + under_way(turn, job)
 
 
 def _running(job: Job, now: float, told: list[Reason]) -> list[Reason]:

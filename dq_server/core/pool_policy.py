@@ -27,10 +27,10 @@ This file reads the state and changes nothing; features/pool.py does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from math import ceil, nextafter
+from math import nextafter
 
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.ends import Ends, can_move, held_on
@@ -43,7 +43,6 @@ from dq_server.core.model.pool import (
     Ticket,
     TicketState,
     arrivals,
-    possible,
     prospect,
 )
 from dq_server.core.model.reasons import Reason, because, declare
@@ -53,14 +52,10 @@ from dq_server.core.model.state import State
 from dq_server.core.planning import INF, free, running
 from dq_server.core.planning.shadow import Reservation, reserve
 from dq_server.core.pool_needs import wanted_for, with_hidden
+from dq_server.core.pool_queues import Room, Stock, Unit, Want, needs_s, never, units
 from dq_server.core.pool_renewal import Renewal, renewal, renewal_times
-from dq_server.core.turn import Turn
 
 declare(
-    pool_coming="{coming} processors of the pool are on their way, the first in about {in_s:.0f} s",
-    pool_pending="{nodes} nodes were asked for and are not granted yet: {why}",
-    pool_refused="the pool got no node: {why}; it asks again in {in_s:.0f} s",
-    pool_full="the pool has {nodes} nodes, max = {max}: no more are asked for",
     pool_for_queue="{count} waiting jobs, job {head} first, need {needed} processors; {idle} are"
     " idle and {coming} on their way: {nodes} nodes more",
     pool_for_needs="{count} waiting jobs, job {head} first: what is idle lacks memory, GPUs or"
@@ -79,14 +74,15 @@ declare(
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Ask for `nodes` nodes.
+    """Ask for nodes.
 
+    queues   of each node
     jobs     that they are for; empty: for nobody in particular
     passing  those of them that are to pass the head of the queue
     growth   the nodes are for a running job that is to grow
     """
 
-    nodes: int
+    queues: tuple[str, ...]
     reason: Reason
     jobs: tuple[Job, ...] = ()
     passing: tuple[Job, ...] = ()
@@ -113,36 +109,46 @@ class View:
         self.state, self.config, self.options, self.now = state, config, options, now
         self.pool = Pool.of(state)
         self.per_node = options.shape.processors
-        self.room = max(0, options.max - len(self.pool.tickets))
+        room = Room.of(self.pool, options)
+        self.room, self.open = room.nodes, room.open(self.pool, now)
         # What is promised to somebody later is neither free to be used nor to be given back.
         self.renewal: Renewal = renewal(state, config, options, now)
         self.idle = max(0, free(state, now, INF) - self.renewal.idle)
         self.coming = self.pool.on_the_way() + state.incoming()
         self.supply = self.idle + self.coming
+        there: Iterable[Unit] = [Unit(INF, self.supply)]
+        if options.queues:
+            idle = free(state, now, INF)
+            there = units(state, options, idle, self.renewal.nodes, now)
+        self.stock = Stock(there, room)
         self.demand = self._demand()
+        self.unmet, self.stock.unmet = self.stock.unmet, []
+        if self.renewal.needed:
+            self.stock.take(self.renewal.fresh, self.renewal.needed, partial=True)
 
     def _demand(self) -> _Demand:
         found = _Demand()
         if not self.state.queue:
             return found
-        reach = self.supply + self.room * self.per_node
         ahead: Reservation | None = None
         for job in self._line():
             wanted = wanted_for(self.state, job)
             if wanted is None:
                 continue  # no node can hold it: it holds up nobody
             needed = wanted.processors
-            fits = found.processors + needed <= reach
+            fits = self.stock.take(job, needed, dry=True)
             if ahead is not None:
                 if fits and self._passes(job, ahead):
+                    self.stock.take(job, needed)
                     found.passing.append(job)
                     found.jobs.append(job)
                     found.processors += needed
             elif fits:
+                self.stock.take(job, needed)
                 found.jobs.append(job)
                 found.processors += needed
                 found.lacking += wanted.lacking
-            elif needed > self.options.processors and needed > possible(self.state, self.options):
+            elif never(self.state, self.options, job, needed):
                 continue  # max was larger when it was submitted: it holds up nobody
             else:
                 # What is idle is not enough for it, and is kept all the same: jobs end sooner than
@@ -179,8 +185,8 @@ class View:
     def spare(self) -> int:
         """Processors, idle or on their way, that nobody needs."""
         growth, waiting = self.pool.growth, self.demand.processors + self.demand.kept
-        needed = waiting + self.renewal.needed + (growth.more if growth else 0)
-        return int(min(self.supply - needed, self._unpromised() - waiting))
+        unused = self.stock.unused - self.demand.kept - (growth.more if growth else 0)
+        return int(min(unused, self._unpromised() - waiting))
 
     def _unpromised(self) -> float:
         """Processors, once all that are on their way have come, that nobody holds or was promised
@@ -193,6 +199,13 @@ class View:
         pending = self.pool.on_the_way() - sum(count for _, count in arrivals(state))
         return prospect(state) + pending - most
 
+    def placed(self, wants: list[Want], *, partial: bool = False) -> tuple[str, ...]:
+        """The queues to ask now for these, one for each node."""
+        room = replace(self.open, free=dict(self.open.free), left={}, asked=[])
+        for job, processors in wants:
+            room.place(job, processors, partial=partial)
+        return room.tickets()
+
     def alive(self) -> list[Ticket]:
         """Tickets of nodes that are there to stay, or will be."""
         gone = (TicketState.DRAINING, TicketState.LEFT)
@@ -201,17 +214,17 @@ class View:
 
 def to_ask(view: View) -> Ask | None:
     """What to ask the engine for now; None: nothing."""
-    if not view.room or view.now < view.pool.retry_s:
+    if not view.open.nodes:
         return None
-    demand, per_node = view.demand, view.per_node
-    missing, lacking = demand.processors - view.supply, demand.lacking - view.coming
+    demand = view.demand
+    missing, lacking = sum(count for _, count in view.unmet), demand.lacking - view.coming
     if lacking > 0 and lacking >= missing:
-        nodes = min(view.room, ceil(lacking / per_node))
+        queues = view.placed([(max(demand.jobs, key=needs_s), lacking)], partial=True)
         figures = {"count": len(demand.jobs), "head": demand.jobs[0].id, "coming": view.coming}
-        reason = because("pool_for_needs", lacking=demand.lacking, nodes=nodes, **figures)
-        return Ask(nodes, reason, tuple(demand.jobs), tuple(demand.passing))
-    if missing > 0:
-        nodes = min(view.room, ceil(missing / per_node))
+        reason = because("pool_for_needs", lacking=demand.lacking, nodes=len(queues), **figures)
+        if queues:
+            return Ask(queues, reason, tuple(demand.jobs), tuple(demand.passing))
+    elif queues := view.placed(view.unmet):
         reason = because(
             "pool_for_queue",
             count=len(demand.jobs),
@@ -219,18 +232,16 @@ def to_ask(view: View) -> Ask | None:
             needed=demand.processors,
             idle=view.idle,
             coming=view.coming,
-            nodes=nodes,
+            nodes=len(queues),
         )
-        return Ask(nodes, reason, tuple(demand.jobs), tuple(demand.passing))
+        return Ask(queues, reason, tuple(demand.jobs), tuple(demand.passing))
     renew = view.renewal
-    missing += renew.needed
-    if renew.reason is not None and missing > 0:
-        nodes = min(view.room, ceil(missing / per_node))
-        return Ask(nodes, renew.reason, renew.jobs)
-    alive = len(view.alive())
-    if alive < view.options.min:
-        nodes = min(view.room, view.options.min - alive)
-        return Ask(nodes, because("pool_min", alive=alive, min=view.options.min, nodes=nodes))
+    if renew.reason is not None and (queues := view.placed(view.stock.unmet, partial=True)):
+        return Ask(queues, renew.reason, renew.jobs)
+    alive, least = len(view.alive()), view.options.min
+    queues = view.placed([(None, max(0, least - alive) * view.per_node)], partial=True)
+    if queues:
+        return Ask(queues, because("pool_min", alive=alive, min=least, nodes=len(queues)))
     return _growth(view)
 
 
@@ -244,7 +255,7 @@ def _growth(view: View) -> Ask | None:
     least = max(view.options.gain, config.threshold)
     best: tuple[float, Job, Configuration, str] | None = None
     for job in _growable(state, config):
-        found = _next_size(job, job.size + view.idle + view.room * view.per_node, least)
+        found = _next_size(job, job.size + view.idle + view.open.nodes * view.per_node, least)
         if found is None or found[0].size - job.size <= view.idle:
             continue  # what is idle is enough: that is for the resize policy to decide
         target, gain, how = found
@@ -254,7 +265,7 @@ def _growth(view: View) -> Ask | None:
         return None
     gain, job, target, how = best
     more = target.size - job.size
-    nodes = ceil((more - view.idle) / view.per_node)
+    queues = view.placed([(job, more - view.idle)])
     reason = because(
         "pool_for_growth",
         job=job.id,
@@ -263,9 +274,9 @@ def _growth(view: View) -> Ask | None:
         gain_pct=100 * gain,
         how=how,
         idle=view.idle,
-        nodes=nodes,
+        nodes=len(queues),
     )
-    return Ask(nodes, reason, (job,), growth=Growth(job.id, job.instance, job.size, more))
+    return Ask(queues, reason, (job,), growth=Growth(job.id, job.instance, job.size, more))
 
 
 def _growable(state: State, config: SchedulerConfig) -> Iterator[Job]:
@@ -324,8 +335,8 @@ def to_give(view: View) -> list[tuple[int, Reason]]:
         if ticket.state is TicketState.UP:
             up += 1
         if ticket.idle_s is not None and ticket.idle_s + options.idle_s <= now:
-            if ticket.node in view.renewal.nodes:
-                continue  # it leaves soon anyway
+            if ticket.node in view.renewal.nodes or ticket.node in view.stock.kept:
+                continue  # it leaves soon anyway, or jobs count on it
             first = view.state.processors.nodes[ticket.node].processors[0]
             # Jobs are packed on the first processors: the last ones stay idle the longest.
             idle.append((ticket.idle_s, -first, number, ticket))
@@ -336,6 +347,7 @@ def to_give(view: View) -> list[tuple[int, Reason]]:
                 alive, spare, unclaimed = alive - 1, spare - per_node, unclaimed - per_node
         elif (
             ticket.state is TicketState.ASKED
+            and number not in view.stock.kept
             and _overdue(ticket, options, takes_s, now)
             and min(spare, unclaimed) >= per_node
             and alive > options.min
@@ -404,31 +416,12 @@ def decision_times(
             due_s = ticket.granted_s + options.start_within_s
         if due_s is not None and due_s > after_s:
             yield due_s
-    if pool.retry_s > after_s:
-        yield pool.retry_s
+    for pause in (pool, *pool.queues.values()):
+        if pause.retry_s > after_s:
+            yield pause.retry_s
     if (
         pool.growth is not None
         and pool.growth.until_s is not None
         and pool.growth.until_s > after_s
     ):
         yield pool.growth.until_s
-
-
-def under_way(turn: Turn) -> list[Reason]:
-    """What the pool does for jobs that wait."""
-    options, state, now = turn.options(PoolOptions), turn.state, turn.now
-    if not options.max:
-        return []
-    pool, reasons = Pool.of(state), list[Reason]()
-    if pool.arriving:
-        coming = sum(count for _, count in pool.arriving)
-        in_s = max(0.0, pool.arriving[0][0] - now)
-        reasons.append(because("pool_coming", coming=coming, in_s=in_s))
-    pending = [t for t in pool.tickets.values() if t.pending]
-    if pending:
-        reasons.append(because("pool_pending", nodes=len(pending), why=pending[0].pending))
-    if pool.refused and pool.retry_s > now:
-        reasons.append(because("pool_refused", why=pool.refused, in_s=pool.retry_s - now))
-    if len(pool.tickets) >= options.max:
-        reasons.append(because("pool_full", nodes=len(pool.tickets), max=options.max))
-    return reasons

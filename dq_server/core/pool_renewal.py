@@ -49,12 +49,14 @@ class Renewal:
     idle     processors that are no use for it, on these and on the useless ones
     needed   processors to ask for, unless idle or on their way
     useless  nodes that are too short for the job that it is for
+    fresh    that job; None: it is for running ones
     """
 
     nodes: tuple[str, ...] = ()
     idle: int = 0
     needed: int = 0
     useless: frozenset[str] = frozenset()
+    fresh: Job | None = None
     jobs: tuple[Job, ...] = ()
     reason: Reason | None = None
 
@@ -104,7 +106,7 @@ def _fresh(state: State, ends: Ends, soon: tuple[str, ...], idle: int, now: floa
     useless = frozenset(n for n in ends.until_s if ends.usable_until_s(n) < until_s)
     figures = {"needed": job.needed, "idle": usable, "coming": coming}
     reason = because("pool_fresh", job=job.id, needs_s=until_s - now, **figures)
-    return Renewal(soon, state.idle - usable, job.needed, useless, (job,), reason)
+    return Renewal(soon, state.idle - usable, job.needed, useless, job, (job,), reason)
 
 
 def horizon_s(state: State, ends: Ends, options: PoolOptions, node: str, lead_s: float) -> float:

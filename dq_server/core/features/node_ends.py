@@ -39,7 +39,8 @@ from dq_server.core.model.jobs import Job, JobSpec
 from dq_server.core.model.pool import PoolOptions
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.state import State
-from dq_server.core.pool_policy import under_way
+from dq_server.core.pool_queues import lasting as may_last
+from dq_server.core.pool_queues import under_way
 from dq_server.core.turn import Turn
 
 declare(
@@ -85,13 +86,20 @@ class NodeEnds(Feature):
         ends, pool = known(turn.state), turn.options(PoolOptions)
         if spec.planned_s is None or spec.protection is not None or spec.kind in MOVABLE:
             return
-        if ends is None and pool.lasts_s is None:
+        if ends is None and pool.lasts_s is None and not pool.queues:
             return
-        if pool.max and (pool.lasts_s is None or spec.planned_s <= pool.lasts_s - MARGIN_S):
+        if pool.queues:
+            if spec.needed <= may_last(pool, spec.planned_s):
+                return
+        elif pool.max and (pool.lasts_s is None or spec.planned_s <= pool.lasts_s - MARGIN_S):
             return
         have = lasting(turn.state, ends or Ends(), turn.now + spec.planned_s)
         if have < spec.needed:
             more = f", nodes of the pool last {pool.lasts_s:g} s" if pool.lasts_s else ""
+            for q in pool.queues:
+                most = pool.processors_of([q])
+                last = "any time" if q.lasts_s is None else f"{q.lasts_s:g} s"
+                more += f", queue {q.name} has {most} for {last}"
             raise InfeasibleRequest(
                 f"the job cannot be moved and may run for {spec.planned_s:g} s: it needs"
                 f" {spec.needed} processors, {have} are on nodes that are there for so long{more};"
@@ -138,7 +146,7 @@ class NodeEnds(Feature):
         have = lasting(turn.state, ends, until_s)
         size, needs_s = job.preferred.size, until_s - turn.now
         reason = because("node_time_short", size=size, needs_s=needs_s, lasting=have)
-        return [reason, *under_way(turn)]
+        return [reason, *under_way(turn, job)]
 
 
 def _too_long(state: State, ends: Ends, job: Job, now: float) -> bool:

@@ -11,8 +11,8 @@ neither a repeated nor a late message leaks a node or uses one twice.
 
 A node given back, or taken back by its engine, drains (features/draining.py) and leaves; then, or
 when it is lost, its ticket is given back. A node that joins under a ticket that was given back is
-drained at once. A refusal, and a node that never came up, make the next request wait, longer each
-time (`retry_s`, `retry_max_s`); a node that joins ends that.
+drained at once. A refusal, and a node that never came up, make the next request to that queue wait,
+longer each time (`retry_s`, `retry_max_s`); a node that joins ends that.
 
 A node of the pool that a user drains stays: somebody wants to look at it. It counts against `max`
 until `dq node remove`, or `resume`.
@@ -55,6 +55,7 @@ declare(
     pool_unknown="the ticket was given back before",
     pool_has_ended="the engine ended it{why}",
     pool_has_refused="refused{why}; asked again after {retry_s:g} s",
+    pool_queue_has_refused="queue {queue} refused{why}; it is asked again after {retry_s:g} s",
 )
 
 
@@ -87,7 +88,7 @@ class Pooling(Feature):
             )
         learned = bool(event.node) and not ticket.node  # an engine may say it later than the grant
         ticket.node = event.node or ticket.node
-        lasts_s = turn.options(PoolOptions).lasts_s
+        lasts_s = turn.options(PoolOptions).lasts_s_of(ticket.queue)
         if event.until_s is not None:
             ticket.until_s = event.until_s
         elif ticket.until_s is None and lasts_s is not None:  # no later, until the engine says when
@@ -111,7 +112,7 @@ class Pooling(Feature):
             raise InvalidTransition(f"ticket {event.ticket} is {ticket.state}: not to be refused")
         del pool.tickets[event.ticket]
         if ticket.state is not TicketState.LEFT:
-            _failed(turn, event.ticket, event.why)
+            _failed(turn, event.ticket, ticket.queue, event.why)
         _changed(turn)
 
     @handles(ev.TicketRevoked)
@@ -139,7 +140,7 @@ class Pooling(Feature):
             return
         why = event.why or "the engine ended it"
         if ticket.state in ON_THE_WAY and not event.withdrawn:
-            _failed(turn, event.ticket, why)
+            _failed(turn, event.ticket, ticket.queue, why)
         elif ticket.state is not TicketState.LEFT:
             _note(turn, "end", event.ticket, because("pool_has_ended", why=_after_colon(event.why)))
         node = _node(turn.state, ticket)
@@ -176,7 +177,8 @@ class Pooling(Feature):
                 continue
             if ticket.state is TicketState.STARTING:
                 ticket.state, ticket.joined_s = TicketState.UP, now
-                pool.failures, pool.refused, pool.last = 0, "", ticket.node
+                pause, pool.last = pool.pause(ticket.queue), ticket.node
+                pause.failures, pause.refused = 0, ""
                 since_s = ticket.asked_s if ticket.granted_s is None else ticket.granted_s
                 took_s, before_s = now - since_s, pool.took_s
                 if before_s is not None:
@@ -287,10 +289,10 @@ def _taken_over(pool: Pool, node: str) -> bool:
 
 def _ask(turn: Turn, options: PoolOptions, ask: Ask) -> None:
     pool, now = Pool.of(turn.state), turn.now
-    numbers = tuple(range(pool.next_ticket, pool.next_ticket + ask.nodes))
-    pool.next_ticket += ask.nodes
-    for number in numbers:
-        pool.tickets[number] = Ticket(options.shape, now, ask.reason)
+    numbers = tuple(range(pool.next_ticket, pool.next_ticket + len(ask.queues)))
+    pool.next_ticket += len(numbers)
+    for number, queue in zip(numbers, ask.queues, strict=True):
+        pool.tickets[number] = Ticket(options.shape, now, ask.reason, queue=queue)
         _note(turn, "ask", number, ask.reason)
     for job in ask.jobs:
         job.note(now, "pool", ask.reason)
@@ -309,7 +311,7 @@ def _give_back(turn: Turn, number: int, reason: Reason) -> None:
     ticket = Pool.of(turn.state).tickets[number]
     if ticket.state is not TicketState.UP:
         if ticket.state is TicketState.STARTING:
-            _failed(turn, number, reason.text)
+            _failed(turn, number, ticket.queue, reason.text)
         _give(turn, number, reason)
         return
     _note(turn, "drain", number, reason)
@@ -333,19 +335,25 @@ def _give(turn: Turn, number: int, reason: Reason) -> None:
     _changed(turn)
 
 
-def _failed(turn: Turn, number: int, why: str) -> None:
-    """A node did not come: the engine is left alone for a while, longer each time.
+def _failed(turn: Turn, number: int, queue: str, why: str) -> None:
+    """A node did not come: its queue is left alone for a while, longer each time.
 
     Many refusals at once, of one request for many nodes, are one.
     """
     pool, now, options = Pool.of(turn.state), turn.now, turn.options(PoolOptions)
-    pool.refused = why or "no reason given"
-    if now >= pool.retry_s:
-        wait_s = options.retry_s * 2.0 ** min(pool.failures, RETRY_DOUBLINGS)
-        pool.failures += 1
-        pool.retry_s = now + min(wait_s, options.retry_max_s)
-    figures: dict[str, Figure] = {"why": _after_colon(why), "retry_s": pool.retry_s - now}
-    _note(turn, "refused", number, because("pool_has_refused", **figures))
+    pause = pool.pause(queue)
+    if queue:
+        pool.queues[queue] = pause
+    pause.refused = why or "no reason given"
+    if now >= pause.retry_s:
+        wait_s = options.retry_s * 2.0 ** min(pause.failures, RETRY_DOUBLINGS)
+        pause.failures += 1
+        pause.retry_s = now + min(wait_s, options.retry_max_s)
+    figures: dict[str, Figure] = {"why": _after_colon(why), "retry_s": pause.retry_s - now}
+    if queue:
+        _note(turn, "refused", number, because("pool_queue_has_refused", queue=queue, **figures))
+    else:
+        _note(turn, "refused", number, because("pool_has_refused", **figures))
     growth = pool.growth
     if growth is not None and growth.until_s is None:
         job = turn.state.jobs.get(growth.job)

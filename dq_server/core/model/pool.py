@@ -9,6 +9,7 @@ there until the engine says that it has ended, so that none is forgotten or used
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -46,6 +47,20 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolQueue:
+    """A queue of the engine that nodes are requested from.
+
+    name     on tickets and in messages; empty: that of a pool without queues
+    max      nodes at most, as in PoolOptions; None: as many as the pool
+    lasts_s  how long its nodes stay; None: as long as they are wanted
+    """
+
+    name: str = ""
+    max: int | None = None
+    lasts_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PoolOptions(Options):
     """How many nodes are asked for, and when they are given back. The table is [pool].
 
@@ -61,6 +76,8 @@ class PoolOptions(Options):
     depth           waiting jobs, from the head of the queue on, that nodes are asked for
     grow            also request nodes on which running jobs can grow
     gain            relative gain of an iteration's time that such a node must promise
+    queues          of the engine, the preferred one first: [{ name, max, lasts_s }]; a cluster
+                    file has them as [[slurm]] or [[grid_engine]] tables
     """
 
     table = "pool"
@@ -77,11 +94,26 @@ class PoolOptions(Options):
     depth: int = 100
     grow: bool = True
     gain: float = 0.1
+    queues: tuple[PoolQueue, ...] = ()
+
+    @property
+    def asked(self) -> tuple[PoolQueue, ...]:
+        """The queues, or a nameless one in their place."""
+        return self.queues or (PoolQueue(),)
 
     @property
     def processors(self) -> int:
         """What all nodes together would have."""
-        return self.max * self.shape.processors
+        return self.processors_of(self.asked)
+
+    def processors_of(self, queues: Iterable[PoolQueue]) -> int:
+        """What all nodes of these queues together would have."""
+        nodes = sum(self.max if q.max is None else q.max for q in queues)
+        return min(self.max, nodes) * self.shape.processors
+
+    def lasts_s_of(self, queue: str) -> float | None:
+        """How long a node of a ticket's queue stays; None: as long as it is wanted."""
+        return next((q.lasts_s for q in self.queues if q.name == queue), self.lasts_s)
 
     def validate(self) -> None:
         if not 0 <= self.max <= NODES_MAX:
@@ -107,6 +139,20 @@ class PoolOptions(Options):
             raise ConfigError(f"[pool] depth = {self.depth}: at least the job at the head")
         if not 0 <= self.gain < 1:
             raise ConfigError(f"[pool] gain = {self.gain}: a relative gain from 0 to below 1")
+        self._check_queues()
+
+    def _check_queues(self) -> None:
+        names = [q.name for q in self.queues]
+        if len(set(names)) < len(names) or "" in names:
+            raise ConfigError(f"[pool] queues = {names}: each needs a name of its own")
+        for q in self.queues:
+            if q.max is not None and not 1 <= q.max <= NODES_MAX:
+                raise ConfigError(f"queue {q.name}: max = {q.max}: from 1 to {NODES_MAX} nodes")
+            if q.lasts_s is not None and not 1.0 <= q.lasts_s <= 365 * 86400:
+                raise ConfigError(f"queue {q.name}: lasts_s = {q.lasts_s}: from 1 s to a year")
+        if self.min * self.shape.processors > self.processors:
+            nodes = self.processors // self.shape.processors
+            raise ConfigError(f"[pool] min = {self.min}: its queues have {nodes} nodes at most")
 
 
 @dataclass(slots=True)
@@ -123,6 +169,7 @@ class Ticket:
     idle_s: float | None = None  # since when all of its processors are idle; only if UP
     pending: str = ""  # why the engine keeps it waiting; only if ASKED
     until_s: float | None = None  # when its time ends, as the engine says; None: it has not said
+    queue: str = ""  # that it was requested from
 
 
 @dataclass(slots=True)
@@ -150,8 +197,17 @@ class PoolNote:
 
 
 @dataclass(slots=True)
-class Pool(Record):
-    """Of the state."""
+class Pause:
+    """How long a queue is left alone, after failures in a row."""
+
+    failures: int = 0  # refused, or never up, since its last node came up
+    retry_s: float = 0.0  # it is not asked again before
+    refused: str = ""  # why it refused last; empty: a node has come up since
+
+
+@dataclass(slots=True)
+class Pool(Pause, Record):
+    """Of the state. The pause is that of a pool without queues."""
 
     key = "Pool"
 
@@ -160,13 +216,15 @@ class Pool(Record):
     arriving: list[tuple[float, int]] = field(default_factory=list)
     # (expected s, processors) of tickets on their way, ascending; not of those that are pending
     took_s: float | None = None  # how long nodes take to join: a sliding mean
-    failures: int = 0  # refused, or never up, since the last node came up
-    retry_s: float = 0.0  # the engine is not asked again before
-    refused: str = ""  # why it refused last; empty: a node has come up since
+    queues: dict[str, Pause] = field(default_factory=dict)  # of those that have failed
     growth: Growth | None = None
     looked_s: float = 0.0  # when the policy last looked: what is due by then has been done
     last: str = ""  # the node that joined last: what it has, others will have; empty: none has
     notes: list[PoolNote] = field(default_factory=list)  # the last KEEP_NOTES decisions
+
+    def pause(self, queue: str) -> Pause:
+        """Of the queue; of one that has never failed a new one."""
+        return self.queues.get(queue, Pause()) if queue else self
 
     def on_the_way(self) -> int:
         """Processors that were asked for and have not joined."""
