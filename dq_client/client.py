@@ -91,7 +91,7 @@ def cluster(
     from dq_client.deploy.mechanism import require_fit
 
     wanted = cluster_of(None if file is None else os.fspath(file), local)
-    if wanted.engine == "hosts" or wanted.batch is not None:
+    if wanted.engine == "hosts" or wanted.batch:
         raise UsageError(f"{wanted.name}: start it with dq up --cluster, then use dq.connect()")
     require_fit(wanted)
     options = [] if config is None else ["--config", str(Path(config).absolute())]

@@ -12,7 +12,8 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from dq_client.base import opened
 from dq_client.base.errors import UsageError, known_words
@@ -128,16 +129,25 @@ def _kind_at(kind: Any, steps: list[str]) -> Any:
     import msgspec
 
     for step in steps:
-        kind = _plain(kind)
+        kind = _plain(_chosen(kind, step))
         if hasattr(kind, "__struct_fields__"):
             kind = {f.encode_name: f.type for f in msgspec.structs.fields(kind)}.get(step)
         else:  # of a list or a table, what its entries are
             entries = [k for k in get_args(kind) if k is not ...]
             kind = entries[-1] if entries else None
-        structs = [k for k in get_args(kind) if k is not type(None)]
-        if len(structs) == 1 and type(None) in get_args(kind):
-            kind = structs[0]  # optional
-    return _plain(kind)
+    return _plain(_chosen(kind))
+
+
+def _chosen(kind: Any, step: str = "") -> Any:
+    """Of types in a union the one that what is at this step can belong to."""
+    if get_origin(kind) not in (Union, UnionType):
+        return kind
+    types = [k for k in get_args(kind) if k is not type(None)]
+    lists = [k for k in types if get_origin(k) is list]
+    if lists and step.isdigit():
+        return lists[0]
+    others = [k for k in types if k not in lists]
+    return others[0] if len(others) == 1 else kind
 
 
 def _plain(kind: Any) -> Any:

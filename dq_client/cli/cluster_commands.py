@@ -126,7 +126,7 @@ def up(
     cluster = cluster_of(file, local)
     options = server_options(others)
     allocated: dict[str, int] = {}
-    if cluster.engine == SLURM and cluster.batch is None:
+    if cluster.engine == SLURM and not cluster.batch:
         home, allocated = _allocation(home)
     warn_of_network_disk(home)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing is left behind
@@ -136,7 +136,7 @@ def up(
         _up_hosts(home, cluster, options, address, need_all=need_all, as_json=as_json)
     elif allocated:
         _up_allocation(home, allocated, options, address, as_json=as_json)
-    elif cluster.batch is not None:
+    elif cluster.batch:
         _up_pool(home, cluster, options, address, as_json=as_json)
     else:
         options = [*options, *_at(address)]
@@ -252,9 +252,8 @@ def _up_pool(
     from dq_client.deploy.batch import bringup as holders
     from dq_client.deploy.systems import system_of
 
-    assert cluster.batch is not None
-    system = system_of(cluster.batch)
-    info = holders.bring_up(home, cluster, system, options, address)
+    systems = {name: system_of(table) for name, table in cluster.batch.items()}
+    info = holders.bring_up(home, cluster, systems, options, address)
     if as_json:
         print_json(
             server={"pid": info["pid"], "address": info["address"]},
@@ -264,7 +263,9 @@ def _up_pool(
         )
     some = f"{cluster.pool.get('min', 0)} to {cluster.pool['max']} nodes"
     where = f"server {info['pid']} at {info['address']}"
-    note(f"the cluster is up: {some}, which {system.name} is asked for ({where})")
+    asked = next(iter(systems.values())).name
+    queues = f" in {', '.join(systems)}" if any(systems) else ""
+    note(f"the cluster is up: {some}, which {asked} is asked for{queues} ({where})")
 
 
 def _until_interrupted(home: Home) -> None:

@@ -54,6 +54,9 @@ def nodes_table(found: list[dict[str, Any]], now: float) -> str:
             (*row, n["gpus"], ",".join(n["features"]) or "-")
             for row, n in zip(rows, found, strict=True)
         ]
+    if any(n.get("queue") for n in found):
+        head = (*head, "QUEUE")
+        rows = [(*row, n.get("queue") or "-") for row, n in zip(rows, found, strict=True)]
     if any(n["drain"] for n in found):
         head = (*head, "DRAINED")
         rows = [(*row, drain_words(n["drain"], now)) for row, n in zip(rows, found, strict=True)]

@@ -27,9 +27,10 @@ def pool(everything: bool, as_json: bool) -> None:
         return
     say(_head(found))
     if found["refused"] is not None:
-        wait_s = found["refused"]["until_s"] - now
-        again = f"; it is asked again in {seconds(wait_s)}" if wait_s > 0 else ""
-        say(f"the engine refused last: {found['refused']['why']}{again}")
+        say(f"the engine refused last: {_refused(found['refused'], now)}")
+    if found.get("queues"):
+        say()
+        say(_queues(found["queues"], now))
     say()
     say(_tickets(found["tickets"], now))
     shown = found["decisions"] if everything else found["decisions"][-SHOWN:]
@@ -50,13 +51,37 @@ def _head(found: dict[str, Any]) -> str:
     return words
 
 
+def _refused(found: dict[str, Any], now: float) -> str:
+    wait_s = found["until_s"] - now
+    again = f"; it is asked again in {seconds(wait_s)}" if wait_s > 0 else ""
+    return f"{found['why']}{again}"
+
+
+def _queues(queues: list[dict[str, Any]], now: float) -> str:
+    return table(
+        ("QUEUE", "NODES", "MAX", "EACH LASTS", "REFUSED LAST"),
+        [
+            (
+                q["name"],
+                q["nodes"],
+                q["max"],
+                None if q["lasts_s"] is None else seconds(q["lasts_s"]),
+                "-" if q["refused"] is None else _refused(q["refused"], now),
+            )
+            for q in queues
+        ],
+    )
+
+
 def _tickets(tickets: list[dict[str, Any]], now: float) -> str:
-    head = ("TICKET", "NODE", "STATE", "PROCS", "ASKED", "ENDS IN", "WHY")
+    named = any(t.get("queue") for t in tickets)
+    head = ("TICKET", *["QUEUE"][:named], "NODE", "STATE", "PROCS", "ASKED", "ENDS IN", "WHY")
     return table(
         head,
         [
             (
                 t["ticket"],
+                *[t.get("queue") or "-"][:named],
                 t["node"] or "-",
                 t["state"],
                 t["processors"],

@@ -12,11 +12,19 @@ folder = "/shared/me/dq"    # that all nodes see; default: DQ_HOME
 queue = "batch.q"
 time = "2:00:00"            # of a holder, as for qsub -l h_rt
 parallel_environment = "smp"
+
+Several tables, [[slurm]] or [[grid_engine]], are the queues of one pool, the preferred one first:
+
+[[slurm]]
+partition = "short"
+time = "1:00:00"
+max = 4                     # nodes from this queue at most
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -36,13 +44,20 @@ NOTE = "batch.json"
 
 
 class BatchTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the table of every batch system may hold."""
+    """What the table of every batch system may hold.
+
+    name  of the queue, if there are several; default: that in the batch system
+    max   nodes from this queue at most, if there are several
+    """
 
     table: ClassVar[str] = ""
     submits: ClassVar[str] = ""  # the command that takes `lines`
     words: ClassVar[tuple[str, ...]] = ()  # keys whose values are one word
     mark: ClassVar[str] = ""  # of options in a batch script
+    named: ClassVar[str] = ""  # the key with the queue's name in the batch system
 
+    name: str = ""
+    max: int | None = None
     time: str | int = ""
     lines: tuple[str, ...] = ()
     folder: str = ""
@@ -53,13 +68,18 @@ class BatchTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Seconds that `time` means; None: no limit, or none is given. UsageError."""
         raise NotImplementedError
 
+    @property
+    def queue_name(self) -> str:
+        """Of the queue, among several."""
+        return self.name or str(getattr(self, self.named))
+
     def options(self) -> list[str]:
         """The user's lines, as options."""
         return [line.removeprefix(self.mark).strip() for line in self.lines]
 
     def check(self) -> None:
         """UsageError if the batch system could not be asked with these."""
-        for name in self.words:
+        for name in ("name", *self.words):
             value = getattr(self, name)
             if value and not _WORD.fullmatch(value):
                 raise UsageError(
@@ -81,10 +101,40 @@ class BatchTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 f"[{self.table}] answer_within_s = {self.answer_within_s:g}: from 1 s to an hour"
             )
 
+    def check_single(self) -> None:
+        """`check`, of a table that is no queue among several."""
+        if self.name or self.max is not None:
+            raise UsageError(
+                f"[{self.table}] name and max are for several queues, [[{self.table}]]; the limit"
+                " of a single one is [pool] max"
+            )
+        self.check()
+
+
+def of_queues(tables: Sequence[BatchTable]) -> dict[str, BatchTable]:
+    """Several tables by the names of their queues. UsageError if they make no sense together."""
+    found: dict[str, BatchTable] = {}
+    for number, table in enumerate(tables, 1):
+        name, where = table.queue_name, f"[[{table.table}]]"
+        if not name:
+            raise UsageError(f"{where} {number}: it needs a name, or a {table.named}")
+        try:
+            table.check()
+        except UsageError as e:
+            raise UsageError(f"queue {name}: {e}") from e
+        if name in found:
+            raise UsageError(f"two {where} are the queue {name}: give each a name of its own")
+        if table.folder != tables[0].folder:  # there are the keys of all holders
+            raise UsageError(f"queue {name}: folder must be the same in all {where}")
+        found[name] = table
+    return found
+
 
 class SlurmTable(BatchTable, frozen=True, forbid_unknown_fields=True):
     """See the module's docstring.
 
+    name             of the queue, among several [[slurm]]; default: partition
+    max              nodes from this queue at most, among several [[slurm]]
     partition        as for sbatch; so are account, constraint and qos
     time             of a holder, as for sbatch --time
     account          as for sbatch
@@ -100,6 +150,7 @@ class SlurmTable(BatchTable, frozen=True, forbid_unknown_fields=True):
     submits: ClassVar[str] = "sbatch"
     words: ClassVar[tuple[str, ...]] = ("partition", "account", "constraint", "qos")
     mark: ClassVar[str] = "#SBATCH"
+    named: ClassVar[str] = "partition"
 
     partition: str = ""
     account: str = ""
@@ -114,6 +165,8 @@ class SlurmTable(BatchTable, frozen=True, forbid_unknown_fields=True):
 class GridEngineTable(BatchTable, frozen=True, forbid_unknown_fields=True):
     """See the module's docstring.
 
+    name                  of the queue, among several [[grid_engine]]; default: queue
+    max                   nodes from this queue at most, among several [[grid_engine]]
     queue                 as for qsub -q
     time                  of a holder, as for qsub -l h_rt
     project               as for qsub -P
@@ -129,6 +182,7 @@ class GridEngineTable(BatchTable, frozen=True, forbid_unknown_fields=True):
     submits: ClassVar[str] = "qsub"
     words: ClassVar[tuple[str, ...]] = ("queue", "project", "parallel_environment")
     mark: ClassVar[str] = "#$"
+    named: ClassVar[str] = "queue"
 
     queue: str = ""
     project: str = ""
@@ -204,8 +258,8 @@ class BatchRecord(msgspec.Struct, frozen=True):
     cluster      tells its holders from those of others: part of their names
     pool         the table [pool]; the server knows what may stand in it
     where        the cluster file, for messages
-    slurm        the table, if its holders are Slurm's
-    grid_engine  the table, if its holders are Grid Engine's
+    slurm        the table, if its holders are Slurm's; a list: the tables of its queues
+    grid_engine  the same if its holders are Grid Engine's
     grace_s      what a holder that is preempted is left
     kill_wait_s  between the notice to a holder that it ends, and its end
     allocated    the cluster lies in an allocation that is the user's: there are no holders
@@ -214,17 +268,22 @@ class BatchRecord(msgspec.Struct, frozen=True):
     cluster: str
     pool: dict[str, Any]
     where: str
-    slurm: SlurmTable | None = None
-    grid_engine: GridEngineTable | None = None
+    slurm: SlurmTable | tuple[SlurmTable, ...] | None = None
+    grid_engine: GridEngineTable | tuple[GridEngineTable, ...] | None = None
     network: Network = Network()
     grace_s: float | None = None
     kill_wait_s: float | None = None
     allocated: bool = False
 
+    def queues(self) -> dict[str, BatchTable]:
+        """The tables of its batch system, by queue; one without queues has a nameless one."""
+        found = self.grid_engine or self.slurm or SlurmTable()
+        return {t.queue_name: t for t in found} if isinstance(found, tuple) else {"": found}
+
     @property
     def table(self) -> BatchTable:
-        """That of its batch system."""
-        return self.grid_engine or self.slurm or SlurmTable()
+        """That of its batch system, or of its first queue."""
+        return next(iter(self.queues().values()))
 
     def folder(self, home: Home) -> Path:
         """Where holders find what they need to report, and write what they have to say."""
@@ -254,17 +313,17 @@ def has_server(home: Home) -> bool:
     return True
 
 
-def refuse_other(home: Home, table: BatchTable | None) -> None:
+def refuse_other(home: Home, tables: Mapping[str, BatchTable]) -> None:
     """UsageError if a cluster may not be started here: one with holders was not brought down.
 
-    `table`: of the new one's batch system; if it is the same, it takes those holders over.
+    `tables`: of the new one's batch system; if it is the same, it takes those holders over.
     """
     if has_server(home):
         return  # the server that is to be started will say so
     found = noted(home)
     if found is not None and found.allocated:
         forget(home)  # its allocation has ended with it, or goes on without us
-    elif found is not None and (table is None or table.table != found.table.table):
+    elif found is not None and found.table.table not in {t.table for t in tables.values()}:
         raise UsageError(
             f"{home.root} has a cluster with nodes of [{found.table.table}] that was not brought"
             " down: dq down"

@@ -32,6 +32,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -49,7 +50,7 @@ from dq_client.base.messages import (
 )
 from dq_client.base.network import Network
 from dq_client.base.text_files import tables_as, toml_of
-from dq_client.deploy.batch_settings import BatchTable, GridEngineTable, SlurmTable
+from dq_client.deploy.batch_settings import BatchTable, GridEngineTable, SlurmTable, of_queues
 
 BATCH: dict[str, type[BatchTable]] = {t.table: t for t in (SlurmTable, GridEngineTable)}
 ENGINES = ("local", "emulated", "hosts", *BATCH)
@@ -109,8 +110,8 @@ class ClusterFile(msgspec.Struct, forbid_unknown_fields=True):
     link         emulated: [link]
     network      hosts, slurm and grid_engine: [network]
     pool         slurm and grid_engine: [pool], which the server reads
-    slurm        slurm: [slurm]
-    grid_engine  grid_engine: [grid_engine]
+    slurm        slurm: [slurm], or several [[slurm]]
+    grid_engine  grid_engine: [grid_engine], or several [[grid_engine]]
     """
 
     name: str = "cluster"
@@ -120,8 +121,8 @@ class ClusterFile(msgspec.Struct, forbid_unknown_fields=True):
     link: Link | None = None
     network: Network | None = None
     pool: dict[str, Any] | None = None
-    slurm: SlurmTable | None = None
-    grid_engine: GridEngineTable | None = None
+    slurm: SlurmTable | list[SlurmTable] | None = None
+    grid_engine: GridEngineTable | list[GridEngineTable] | None = None
 
 
 class Host(msgspec.Struct, frozen=True):
@@ -148,7 +149,8 @@ class Cluster:
     hosts: tuple[Host, ...] = ()
     network: Network = field(default_factory=Network)
     pool: dict[str, Any] = field(default_factory=dict)
-    batch: BatchTable | None = None  # of the system that is asked for the nodes
+    # Of the system that is asked for the nodes, by queue; a single table has no name there.
+    batch: Mapping[str, BatchTable] = field(default_factory=dict)
     where: str = ""  # the file, for messages
 
     @property
@@ -234,10 +236,14 @@ def _of_batch_system(file: ClusterFile) -> Cluster:
         raise UsageError(
             f"a {file.engine} cluster needs [pool] max: how many nodes it may have at most"
         )
-    table, found = getattr(file, file.engine) or BATCH[file.engine](), file.network or Network()
-    table.check()
+    if "queues" in file.pool:
+        raise UsageError(f"[pool] queues: give each a table [[{file.engine}]] of its own")
+    tables, found = getattr(file, file.engine) or BATCH[file.engine](), file.network or Network()
+    queues = of_queues(tables) if isinstance(tables, list) else {"": tables}
+    if not isinstance(tables, list):
+        tables.check_single()
     found.port_range()  # UsageError
-    return Cluster(file.name, file.engine, network=found, pool=file.pool, batch=table)
+    return Cluster(file.name, file.engine, network=found, pool=file.pool, batch=queues)
 
 
 def _check_link(link: Link, engine: str) -> None:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from dq_client.deploy.batch.system import System
-from dq_client.deploy.batch_settings import BatchTable, GridEngineTable, SlurmTable
+from dq_client.deploy.batch_settings import (
+    BatchRecord,
+    BatchTable,
+    GridEngineTable,
+    SlurmTable,
+)
 
 
 def system_of(table: BatchTable, kill_wait_s: float | None = None) -> System:
@@ -18,3 +23,8 @@ def system_of(table: BatchTable, kill_wait_s: float | None = None) -> System:
 
             return GridEngine(table, kill_wait_s)
     raise AssertionError(f"no system for {table}")
+
+
+def systems_of(noted: BatchRecord) -> dict[str, System]:
+    """Those of a home's cluster, by queue; one without queues has a nameless one."""
+    return {name: system_of(t, noted.kill_wait_s) for name, t in noted.queues().items()}

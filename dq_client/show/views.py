@@ -186,6 +186,7 @@ class KnownNode(TypedDict):
     host: Annotated[str, told("the machine")]
     drain: Annotated[Drain | None, told("null: not draining")]
     until_s: Annotated[float | None, told("when its time ends, if that is known")]
+    queue: Annotated[str | None, told("queue of the pool that it was requested from")]
 
 
 class NodeRow(KnownNode):

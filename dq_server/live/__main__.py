@@ -192,12 +192,12 @@ def _begin_again(address: str, least_epoch: int) -> None:
 
 def _batch_system(home: Home, noted: batch_settings.BatchRecord) -> EngineLink:
     """The engine of the pool; most servers have none, and start sooner without it."""
-    from dq_client.deploy.systems import system_of
+    from dq_client.deploy.systems import systems_of
     from dq_server.live.engines.batch import BatchEngine
     from dq_server.live.engines.driver import Thread
 
-    system = system_of(noted.table, noted.kill_wait_s)
-    return EngineLink(Thread(BatchEngine(home, noted, system, sys.executable)))
+    systems = systems_of(noted)
+    return EngineLink(Thread(BatchEngine(home, noted, systems, sys.executable)))
 
 
 def _hand_over(home: Home, noted: batch_settings.BatchRecord, info: dict[str, Any]) -> None:

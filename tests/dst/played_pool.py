@@ -85,8 +85,8 @@ class BatchSystem:
 
     # --- the port -------------------------------------------------------------------------------
 
-    def ask(self, tickets: Sequence[int], processors: int) -> None:
-        assert processors == PROCESSORS
+    def ask(self, tickets: Sequence[int], processors: int, queue: str) -> None:
+        assert (processors, queue) == (PROCESSORS, "")
         (ticket,) = tickets
         if self.chance(0.15):
             raise Refusal("nobody gets anything")

@@ -41,6 +41,7 @@ class Engine:
     def __init__(self) -> None:
         self.there: dict[str, Has] = {}
         self.asked: list[int] = []
+        self.queues: list[str] = []
         self.requests: list[list[int]] = []
         self.given: list[str] = []
         self.trouble: dict[str, Exception] = {}  # call -> what becomes of it
@@ -61,8 +62,9 @@ class Engine:
         old = self.there[key]
         self.there[key] = Has(old.ticket, key, phase, f"job {key} is {phase}", old.place, left_s)
 
-    def ask(self, tickets: Sequence[int], processors: int) -> None:
+    def ask(self, tickets: Sequence[int], processors: int, queue: str) -> None:
         assert processors == 1
+        self.queues += [queue] * len(tickets)
         self.asked += tickets
         self.requests.append([*tickets])
         self._say("ask")
@@ -262,7 +264,7 @@ def test_one_that_comes_and_goes_between_two_rounds_leaves_its_last_words() -> N
 
 def test_a_holders_last_words_are_its_own_or_the_cause_of_its_end(tmp_path: Path) -> None:
     noted = BatchRecord("ab12", {}, "c.toml", slurm=SlurmTable())
-    engine = BatchEngine(Home(tmp_path), noted, Slurm(SlurmTable()), "python")
+    engine = BatchEngine(Home(tmp_path), noted, {"": Slurm(SlurmTable())}, "python")
     assert engine.words(1) == ""
     file = Path(output(str(noted.folder(Home(tmp_path))), 1))
     file.parent.mkdir(parents=True, mode=0o700)
@@ -283,5 +285,5 @@ def test_a_holder_is_told_how_long_its_system_waits(
     noted = BatchRecord("ab12", {}, "c.toml", slurm=SlurmTable(), kill_wait_s=known_s)
     system, requests = Slurm(SlurmTable()), list[HolderRequest]()
     monkeypatch.setattr(system, "submit", requests.append)
-    BatchEngine(Home(tmp_path), noted, system, "python").ask([1], 1)
+    BatchEngine(Home(tmp_path), noted, {"": system}, "python").ask([1], 1, "")
     assert [request.kill_wait_s for request in requests] == [told_s]

@@ -61,6 +61,7 @@ NodeName=n[1-{nodes}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{last
 PartitionName=DEFAULT Nodes=ALL MaxTime=INFINITE DefaultTime=60 State=UP
 PartitionName=all Default=YES PriorityTier=1 GraceTime={grace}
 PartitionName=urgent PriorityTier=9 PreemptMode=OFF
+{partitions}
 """
 STRICT = "ProctrackType=proctrack/cgroup"
 LOOSE = "ProctrackType=proctrack/linuxproc"
@@ -94,7 +95,7 @@ class MiniSlurm(MiniSystem):
 
     def __init__(
         self, root: Path, nodes: int = 4, cpus: int = 1, *, strict: bool = False,
-        grace_s: int = GRACE_S, kill_wait_s: int = KILL_WAIT_S,
+        grace_s: int = GRACE_S, kill_wait_s: int = KILL_WAIT_S, partitions: str = "",
     ) -> None:  # fmt: skip
         super().__init__(root)
         self.nodes = nodes
@@ -107,7 +108,7 @@ class MiniSlurm(MiniSystem):
             CONF.format(
                 root=root, host=host, user=pwd.getpwuid(os.getuid()).pw_name, port=port,
                 first=port + 1, last=port + nodes, nodes=nodes, cpus=cpus, grace=grace_s, more=more,
-                kill_wait=kill_wait_s,
+                kill_wait=kill_wait_s, partitions=partitions,
             )
         )  # fmt: skip
         if strict:

@@ -11,7 +11,7 @@ import os
 import shutil
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -21,7 +21,7 @@ from dq_client.base.errors import DQError, NoServer, Timeout, UsageError
 from dq_client.base.home import Home
 from dq_client.deploy import batch_settings, local, shutdown
 from dq_client.deploy.batch.system import Has, System, TicketPhase, Unclear
-from dq_client.deploy.batch_settings import BatchRecord, GridEngineTable, SlurmTable
+from dq_client.deploy.batch_settings import BatchRecord, BatchTable
 from dq_client.deploy.cluster import Cluster
 from dq_client.deploy.ssh.bringup import last_port, with_patience
 
@@ -31,34 +31,52 @@ ANY = "127.0.0.1"
 
 
 def bring_up(
-    home: Home, cluster: Cluster, system: System, options: list[str], address: str | None
+    home: Home,
+    cluster: Cluster,
+    systems: Mapping[str, System],
+    options: list[str],
+    address: str | None,
 ) -> dict[str, object]:
-    """Start the server; returns its file. DQError, and nothing is left, if the system says no."""
+    """Start the server; returns its file. DQError, and nothing is left, if the system says no.
+
+    systems  by queue, as cluster.batch
+    """
     if batch_settings.has_server(home):  # what it goes by must not be written over
         raise UsageError(f"a server is running in {home.root} already: dq down ends it")
-    table = cluster.batch
-    assert table is not None, "the caller has looked"
     before = batch_settings.noted(home)
     pool = dict(cluster.pool)
     shape = pool.get("shape")
-    site = system.site(shape.get("processors", 1) if isinstance(shape, dict) else 1)
-    lasts_s = table.lasts_s() if table.time else site.lasts_s
-    if lasts_s is not None:
-        pool.setdefault("lasts_s", lasts_s)
+    processors = shape.get("processors", 1) if isinstance(shape, dict) else 1
+    sites = {name: system.site(processors) for name, system in systems.items()}
+    lasting = {
+        name: table.lasts_s() if table.time else sites[name].lasts_s
+        for name, table in cluster.batch.items()
+    }
+    tables: BatchTable | tuple[BatchTable, ...] = tuple(cluster.batch.values())
+    if "" in cluster.batch:
+        tables = cluster.batch[""]
+        if lasting[""] is not None:
+            pool.setdefault("lasts_s", lasting[""])
+    else:
+        pool["queues"] = [
+            {"name": name, "max": table.max, "lasts_s": pool.get("lasts_s", lasting[name])}
+            for name, table in cluster.batch.items()
+        ]
+    graces = [site.grace_s for site in sites.values() if site.grace_s is not None]
     noted = BatchRecord(
         # Of the last cluster, if it was not brought down: its nodes are still there.
         cluster=before.cluster if before is not None else os.urandom(4).hex(),
         pool=pool,
         where=cluster.where,
-        slurm=table if isinstance(table, SlurmTable) else None,
-        grid_engine=table if isinstance(table, GridEngineTable) else None,
         network=cluster.network,
-        grace_s=site.grace_s,
-        kill_wait_s=site.kill_wait_s,
+        grace_s=min(graces, default=None),
+        kill_wait_s=min(site.kill_wait_s for site in sites.values()),
     )
+    noted = msgspec.structs.replace(noted, **{cluster.engine: tables})
+    nodes = dict.fromkeys(node for site in sites.values() for node in site.nodes)
     home.create()
     batch_settings.note(home, noted)
-    words = [*with_patience(options), *network_words(home, cluster.network, site.nodes, address)]
+    words = [*with_patience(options), *network_words(home, cluster.network, nodes, address)]
     try:
         return local.start_server(home, words)
     except BaseException:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dq_client.base import opened
 from dq_client.base.home import Home
-from dq_client.deploy.batch.system import HolderRequest, System, output
+from dq_client.deploy.batch.system import HolderRequest, Refusal, System, output
 from dq_client.deploy.batch_settings import BatchRecord
 from dq_server.live.engines.port import Has
 
@@ -19,31 +19,37 @@ KILL_WAIT_LEAST_S = 1.0  # an agent needs a time, also where there is none
 
 
 class BatchEngine:
-    """See Engine. `python`: the interpreter on the nodes, if the table has none."""
+    """See Engine. `python`: the interpreter on the nodes, if a queue's table has none."""
 
     period_s = 1.0
     idle_period_s = 5.0
 
-    def __init__(self, home: Home, noted: BatchRecord, system: System, python: str) -> None:
-        self.name, self.at_once = system.name, system.at_once
-        self._home, self._noted, self._system = home, noted, system
-        self._python = noted.table.python or python
+    def __init__(
+        self, home: Home, noted: BatchRecord, systems: Mapping[str, System], python: str
+    ) -> None:
+        self._system = next(iter(systems.values()))  # all have the same holders
+        self.name, self.at_once = self._system.name, self._system.at_once
+        self._home, self._noted, self._systems = home, noted, systems
+        self._pythons = {name: t.python or python for name, t in noted.queues().items()}
         self._folder = str(noted.folder(home))  # what holders read and write
 
-    def ask(self, tickets: Sequence[int], processors: int) -> None:
+    def ask(self, tickets: Sequence[int], processors: int, queue: str) -> None:
         """See Engine."""
+        if queue not in self._systems:  # the cluster file has changed meanwhile
+            words = ", ".join(filter(None, self._systems)) or "none"
+            raise Refusal(f"{self.name}: the cluster file has queues {words}, not {queue!r}")
         known_s = self._noted.kill_wait_s
         request = HolderRequest(
             cluster=self._noted.cluster,
             tickets=tickets,
             processors=processors,
             folder=self._folder,
-            python=self._python,
+            python=self._pythons[queue],
             home=str(self._home.root),
             grace_s=self._noted.grace_s or 0.0,
             kill_wait_s=max(KILL_WAIT_LEAST_S, KILL_WAIT_S if known_s is None else known_s),
         )
-        self._system.submit(request)
+        self._systems[queue].submit(request)
 
     def give(self, keys: Sequence[str]) -> None:
         """See Engine."""

@@ -176,7 +176,8 @@ class Driver:
                 news += [EngineRefusal(ticket, silent) for ticket in some]
                 continue
             try:
-                self.engine.ask(some, wanted[some[0]].processors)
+                first = wanted[some[0]]
+                self.engine.ask(some, first.processors, first.queue)
             except Refusal as e:
                 news += [EngineRefusal(ticket, str(e)) for ticket in some]
                 continue
@@ -191,7 +192,7 @@ class Driver:
 def _requests(
     tickets: list[int], wanted: Mapping[int, WantedTicket], at_once: int
 ) -> list[list[int]]:
-    """Tickets that one request can be for: consecutive numbers, and the same processors."""
+    """Tickets that one request can be for: consecutive numbers, one queue, the same processors."""
     found: list[list[int]] = []
     for ticket in tickets:
         last = found[-1] if found else []
@@ -199,6 +200,7 @@ def _requests(
             0 < len(last) < at_once
             and ticket == last[-1] + 1
             and wanted[ticket].processors == wanted[last[-1]].processors
+            and wanted[ticket].queue == wanted[last[-1]].queue
         ):
             last.append(ticket)
         else:

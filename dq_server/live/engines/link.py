@@ -74,6 +74,7 @@ def tickets(state: State) -> dict[int, WantedTicket]:
             asked=ticket.state is TicketState.ASKED,
             given=ticket.state is TicketState.LEFT,
             node=ticket.node,
+            queue=ticket.queue,
         )
         for number, ticket in Pool.of(state).tickets.items()
     }

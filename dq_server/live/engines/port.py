@@ -27,8 +27,11 @@ class Engine(Protocol):
     period_s: float  # how often it may be asked what it has, while something is on its way
     idle_period_s: float  # while nothing is
 
-    def ask(self, tickets: Sequence[int], processors: int) -> None:
-        """Ask for a node for each of these, consecutive numbers: all or none. Refusal; Unclear."""
+    def ask(self, tickets: Sequence[int], processors: int, queue: str) -> None:
+        """Ask a queue for a node for each of these, consecutive numbers: all or none.
+
+        Refusal; Unclear. `queue`: its name; empty: the pool has none.
+        """
 
     def give(self, keys: Sequence[str]) -> None:
         """Let it have these back, and withdraw those that are pending. Refusal; Unclear."""
@@ -55,6 +58,7 @@ class WantedTicket:
     asked: bool
     given: bool
     node: str = ""
+    queue: str = ""
 
 
 @dataclass(frozen=True, slots=True)

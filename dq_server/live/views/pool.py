@@ -6,7 +6,7 @@ from typing import Any
 
 from dq_server.core.features.draining import state_of
 from dq_server.core.model.ends import known
-from dq_server.core.model.pool import ON_THE_WAY, Pool, PoolOptions, Ticket, TicketState
+from dq_server.core.model.pool import ON_THE_WAY, Pause, Pool, PoolOptions, Ticket, TicketState
 from dq_server.core.model.reasons import Reason
 from dq_server.core.model.state import State
 from dq_server.core.scheduler import Scheduler
@@ -36,6 +36,7 @@ def coming_view(state: State) -> list[dict[str, Any]]:
             "owners": [],
             "drain": None,
             "until_s": ticket.until_s,
+            "queue": ticket.queue or None,
         }
         for number, ticket in Pool.of(state).tickets.items()
         if ticket.state in ON_THE_WAY
@@ -46,6 +47,13 @@ def until_s(state: State, node: str) -> float | None:
     """When the node's time ends, as far as that is known."""
     ends = known(state)
     return None if ends is None else ends.until_s.get(node)
+
+
+def queues_of(state: State) -> dict[str, str]:
+    """The queues that nodes were requested from, as long as they have tickets."""
+    if Pool.known(state) is None:
+        return {}
+    return {t.node: t.queue for t in Pool.of(state).tickets.values() if t.queue}
 
 
 def pool_view(scheduler: Scheduler) -> dict[str, Any]:
@@ -59,7 +67,17 @@ def pool_view(scheduler: Scheduler) -> dict[str, Any]:
         "shape": {"processors": options.shape.processors},
         "lasts_s": options.lasts_s,
         "start_s": pool.start_takes_s(options),
-        "refused": {"why": pool.refused, "until_s": pool.retry_s} if pool.refused else None,
+        "refused": _refused(pool),
+        "queues": [
+            {
+                "name": q.name,
+                "max": q.max,
+                "lasts_s": q.lasts_s,
+                "nodes": sum(t.queue == q.name for t in pool.tickets.values()),
+                "refused": _refused(pool.pause(q.name)),
+            }
+            for q in options.queues
+        ],
         "tickets": [_ticket(state, n, t) for n, t in pool.tickets.items()],
         "decisions": [
             {
@@ -73,6 +91,10 @@ def pool_view(scheduler: Scheduler) -> dict[str, Any]:
     }
 
 
+def _refused(pause: Pause) -> dict[str, Any] | None:
+    return {"why": pause.refused, "until_s": pause.retry_s} if pause.refused else None
+
+
 def _reason(reason: Reason) -> dict[str, Any]:
     return {"code": reason.code, "text": reason.text, "figures": reason.figures}
 
@@ -80,6 +102,7 @@ def _reason(reason: Reason) -> dict[str, Any]:
 def _ticket(state: State, number: int, ticket: Ticket) -> dict[str, Any]:
     return {
         "ticket": number,
+        "queue": ticket.queue or None,
         "state": _state(state, ticket),
         "node": ticket.node or None,
         "processors": ticket.shape.processors,

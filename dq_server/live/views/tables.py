@@ -25,7 +25,7 @@ from dq_server.core.scheduler import Scheduler
 from dq_server.live.agents.output_paths import output_paths
 from dq_server.live.agents.usage import Usages
 from dq_server.live.translate import ProcessorNames, grid
-from dq_server.live.views.pool import coming_view, until_s
+from dq_server.live.views.pool import coming_view, queues_of, until_s
 
 # What features say of a job, and lists leave out.
 LONG = ("places", "ran_on", "profile", "scheduled")
@@ -160,6 +160,7 @@ def node_known(state: State, places: ProcessorNames, node: Node) -> dict[str, An
         "host": info.host if info else node.name,
         "drain": drain_view(drain) if drain else None,
         "until_s": until_s(state, node.name) if node.up else None,
+        "queue": queues_of(state).get(node.name),
     }
 
 
@@ -175,11 +176,13 @@ class _Now:
 
     holder  job that holds a processor; `idle`: processors
     used    memory and GPUs that jobs were granted, by node
+    queues  that nodes were requested from
     """
 
     holder: Mapping[int, int]
     idle: Set[int]
     used: Mapping[str, tuple[int, int]]
+    queues: Mapping[str, str]
 
     @staticmethod
     def of(state: State, nodes: Iterable[Node]) -> _Now:
@@ -198,7 +201,7 @@ class _Now:
         idle = state.processors.idle  # ascending
         at = ((p, bisect_left(idle, p)) for p in there)
         found = {p for p, place in at if place < len(idle) and idle[place] == p}
-        return _Now(holder, found, in_use(state))
+        return _Now(holder, found, in_use(state), queues_of(state))
 
 
 def _node_view(state: State, places: ProcessorNames, node: Node, now: _Now) -> dict[str, Any]:
@@ -227,6 +230,7 @@ def _node_view(state: State, places: ProcessorNames, node: Node, now: _Now) -> d
         "owners": [holder.get(p, 0) for p in node.processors],  # 0: nobody
         "drain": drain_view(drain) if drain else None,
         "until_s": until_s(state, node.name) if node.up else None,
+        "queue": now.queues.get(node.name),
     }
 
 
