@@ -52,7 +52,7 @@ from dq_server.core.model.state import State
 from dq_server.core.planning import INF, free, running
 from dq_server.core.planning.shadow import Reservation, reserve
 from dq_server.core.pool_needs import wanted_for, with_hidden
-from dq_server.core.pool_queues import Room, Stock, Unit, Want, needs_s, never, units
+from dq_server.core.pool_queues import Room, Stock, Unit, Want, granted_by_s, needs_s, never, units
 from dq_server.core.pool_renewal import Renewal, renewal, renewal_times
 
 declare(
@@ -330,7 +330,6 @@ def to_give(view: View) -> list[tuple[int, Reason]]:
     unclaimed = view.coming - view.demand.lacking
     alive, up = len(view.alive()), 0
     idle: list[tuple[float, int, int, Ticket]] = []
-    takes_s = view.pool.start_takes_s(options)
     for number, ticket in view.pool.tickets.items():
         if ticket.state is TicketState.UP:
             up += 1
@@ -348,7 +347,7 @@ def to_give(view: View) -> list[tuple[int, Reason]]:
         elif (
             ticket.state is TicketState.ASKED
             and number not in view.stock.kept
-            and _overdue(ticket, options, takes_s, now)
+            and _overdue(view, ticket)
             and min(spare, unclaimed) >= per_node
             and alive > options.min
         ):
@@ -394,9 +393,9 @@ def to_renew(view: View) -> list[tuple[int, Reason]]:
     return []
 
 
-def _overdue(ticket: Ticket, options: PoolOptions, takes_s: float, now: float) -> bool:
+def _overdue(view: View, ticket: Ticket) -> bool:
     """Whether it is still asked for although a node would have come and gone meanwhile."""
-    return ticket.asked_s + max(takes_s, options.start_s) + options.idle_s <= now
+    return granted_by_s(view.pool, view.options, ticket) + view.options.idle_s <= view.now
 
 
 def decision_times(
@@ -404,14 +403,15 @@ def decision_times(
 ) -> Iterator[float]:
     """When time alone may make something due; only times after `after_s`."""
     pool = Pool.of(state)
-    takes_s = max(pool.start_takes_s(options), options.start_s)
     yield from renewal_times(state, options, lead_s, after_s)
     for ticket in pool.tickets.values():
         due_s = None
         if ticket.idle_s is not None:
             due_s = ticket.idle_s + options.idle_s
         elif ticket.state is TicketState.ASKED:
-            due_s = ticket.asked_s + takes_s + options.idle_s
+            due_s = granted_by_s(pool, options, ticket)
+            if due_s <= after_s or not (ticket.pending and options.queues):
+                due_s += options.idle_s
         elif ticket.state is TicketState.STARTING and ticket.granted_s is not None:
             due_s = ticket.granted_s + options.start_within_s
         if due_s is not None and due_s > after_s:

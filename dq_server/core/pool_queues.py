@@ -5,7 +5,9 @@ job nodes come from the first queue of the file that has room, unless
 
 * its nodes do not last as long as a job needs that cannot be moved: it is passed over;
 * its nodes do not last as long as another job plans to run: it comes after those that do;
-* it has failed lately: it is left alone until its pause is over.
+* it has failed lately: it is left alone until its pause is over. So it is if it does not grant a
+  request within the time that nodes are expected to take, and a later queue may: the request moves
+  there. None moves back, so that it keeps its place in the end.
 
 A job gets all the nodes that it lacks, from several queues if need be, or none: some of them would
 only stand idle. A pool without queues has a nameless one, in which everything fits.
@@ -21,7 +23,14 @@ from math import ceil
 
 from dq_server.core.model.ends import INF, MARGIN_S, Ends, can_move
 from dq_server.core.model.jobs import Job
-from dq_server.core.model.pool import ON_THE_WAY, Pool, PoolOptions, PoolQueue, possible
+from dq_server.core.model.pool import (
+    ON_THE_WAY,
+    Pool,
+    PoolOptions,
+    PoolQueue,
+    Ticket,
+    possible,
+)
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.state import State
 from dq_server.core.turn import Turn
@@ -37,6 +46,7 @@ declare(
     pool_queue_full="queue {queue} has {nodes} nodes, max = {max}: no more are asked for there",
     pool_queue_short="queue {queue} is passed over: its nodes last {lasts_s:.0f} s, the job cannot"
     " be moved and needs {needs_s:.0f} s",
+    pool_moved="not granted for {waited_s:.0f} s in queue {queue}, and queue {other} has room",
     pool_queue_pending="{nodes} nodes were asked for in queue {queue} and are not granted yet:"
     " {why}",
 )
@@ -173,14 +183,14 @@ def units(
 class Stock:
     """What is idle, on its way or may be requested, handed out to jobs in their order.
 
-    kept   nodes and tickets that jobs count on
+    kept   nodes and tickets that jobs count on, and how many seconds they have to last for them
     unmet  what has to be requested for them
     """
 
     def __init__(self, there: Iterable[Unit], room: Room) -> None:
         self._there = sorted(there, key=lambda unit: unit.lasts_s)
         self._room = room
-        self.kept: set[str | int | None] = set()
+        self.kept: dict[str | int | None, float] = {}
         self.unmet: list[Want] = []
 
     @property
@@ -203,10 +213,37 @@ class Stock:
             return fits
         for unit, count in taken:
             unit.processors -= count
-            self.kept.add(unit.of)
+            self.kept[unit.of] = max(least_s, self.kept.get(unit.of, 0.0))
         if rest:
             self.unmet.append((job, rest))
         return fits
+
+
+def granted_by_s(pool: Pool, options: PoolOptions, ticket: Ticket) -> float:
+    """Until when a request waits for its queue if another one may grant it."""
+    return ticket.asked_s + max(pool.start_takes_s(options), options.start_s)
+
+
+def to_move(
+    pool: Pool, options: PoolOptions, stock: Stock, now: float
+) -> Iterator[tuple[int, Reason]]:
+    """Tickets to withdraw because a later queue may grant them sooner, with the reasons."""
+    if not options.queues:
+        return
+    waiting = {t.queue for t in pool.tickets.values() if t.pending}
+    free, names = room_in(pool, options), [q.name for q in options.queues]
+    for number, ticket in pool.tickets.items():
+        if not ticket.pending or granted_by_s(pool, options, ticket) > now:
+            continue
+        least_s = stock.kept.get(number, 0.0)
+        later = names.index(ticket.queue) + 1 if ticket.queue in names else len(names)
+        for other in options.queues[later:]:
+            paused = pool.pause(other.name).retry_s > now or other.name in waiting
+            if not paused and free[other.name] and usable_s(other) >= least_s:
+                free[other.name] -= 1
+                figures = {"queue": ticket.queue, "other": other.name}
+                yield number, because("pool_moved", waited_s=now - ticket.asked_s, **figures)
+                break
 
 
 def under_way(turn: Turn, job: Job) -> list[Reason]:

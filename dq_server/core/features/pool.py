@@ -43,6 +43,7 @@ from dq_server.core.model.processors import Node
 from dq_server.core.model.reasons import Figure, Reason, because, declare
 from dq_server.core.model.state import State
 from dq_server.core.pool_policy import Ask, View, decision_times, to_ask, to_give, to_renew
+from dq_server.core.pool_queues import to_move
 from dq_server.core.turn import Turn
 
 TOOK_WEIGHT = 0.25  # of the latest start in the mean of how long nodes take
@@ -214,7 +215,8 @@ class Pooling(Feature):
         if ask is not None:
             _ask(turn, options, ask)
         else:
-            for number, reason in (*to_give(view), *to_renew(view)):
+            moved = list(to_move(view.pool, options, view.stock, turn.now))
+            for number, reason in (*to_give(view), *to_renew(view), *moved):
                 _give_back(turn, number, reason)
         _expect(turn)
 
@@ -309,8 +311,10 @@ def _ask(turn: Turn, options: PoolOptions, ask: Ask) -> None:
 def _give_back(turn: Turn, number: int, reason: Reason) -> None:
     """Give an idle node back, or withdraw the request for it; it leaves in its own time."""
     ticket = Pool.of(turn.state).tickets[number]
+    if ticket.state is TicketState.LEFT:
+        return  # for another reason, just now
     if ticket.state is not TicketState.UP:
-        if ticket.state is TicketState.STARTING:
+        if ticket.state is TicketState.STARTING or reason.code == "pool_moved":
             _failed(turn, number, ticket.queue, reason.text)
         _give(turn, number, reason)
         return
