@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from dq_client.base.errors import UsageError
+from dq_client.base.home import Home
+from dq_client.deploy import batch_settings
 from dq_client.deploy.batch.system import Has, HolderRequest, Refusal, TicketPhase, Unclear
-from dq_client.deploy.batch_settings import SlurmTable, left_s, time_s
+from dq_client.deploy.batch_settings import BatchRecord, SlurmTable, left_s, time_s
 from dq_client.deploy.cluster import read_cluster
 from dq_client.deploy.slurm.allocation import nodes_here, per_node
 from dq_client.deploy.slurm.commands import COMMANDS, read_holders
@@ -98,6 +100,15 @@ def test_the_script_is_sound_and_has_no_secret() -> None:
         ("[slurm]\nanswer_within_s = 0.1", "from 1 s to an hour"),
         ('[slurm]\ncolour = "red"', "colour"),
         ('[[nodes]]\nnames = "a"', "are its"),
+        ("[slurm]\nmax = 3", r"for several queues, \[\[slurm\]\]"),
+        ('[slurm]\nname = "a"', r"for several queues, \[\[slurm\]\]"),
+        ('[[slurm]]\ntime = "1"', "1: it needs a name, or a partition"),
+        ('[[slurm]]\npartition = "a"\ntime = "10m"', "queue a: .*as for sbatch --time"),
+        ('[[slurm]]\npartition = "a"\n[[slurm]]\npartition = "a"', "each a name of its own"),
+        ('[[slurm]]\nname = "a"\n[[slurm]]\nname = "b"\nfolder = "/b"', "the same in all"),
+        ('[[slurm]]\nname = "a"\ncolour = 1', "slurm entry 1: unknown key 'colour'; .*partition"),
+        ('[slurm]\ncolour = 1', "slurm: unknown key 'colour'; .*partition"),
+        ('queues = [{ name = "a" }]', r"give each a table \[\[slurm\]\]"),
     ],
 )  # fmt: skip
 def test_a_cluster_file_that_makes_no_sense(tmp_path: Path, lines: str, said: str) -> None:
@@ -147,3 +158,27 @@ def test_an_allocation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     with pytest.raises(UsageError, match="inside of salloc or sbatch"):
         nodes_here()
+
+
+def test_several_tables_are_queues_in_the_files_order(tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text(
+        FILE + '[[slurm]]\npartition = "short"\nmax = 2\n'
+        '[[slurm]]\nname = "night"\npartition = "long,all"\ntime = 60'
+    )
+    batch = read_cluster(file).batch
+    assert batch == {
+        "short": SlurmTable(partition="short", max=2),
+        "night": SlurmTable(name="night", partition="long,all", time=60),
+    }
+    file.write_text(FILE)
+    assert read_cluster(file).batch == {"": SlurmTable()}
+
+
+def test_the_note_of_a_home_has_one_table_or_those_of_queues(tmp_path: Path) -> None:
+    single, home = SlurmTable(partition="a", time="10"), Home(tmp_path)
+    for slurm in (single, (single, SlurmTable(name="b"))):
+        batch_settings.note(home, BatchRecord("ab12", {"max": 3}, "c.toml", slurm=slurm))
+        found = batch_settings.noted(home)
+        assert found is not None and found.slurm == slurm and found.table == single
+        assert list(found.queues()) == ([""] if slurm is single else ["a", "b"])

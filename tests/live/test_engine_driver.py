@@ -11,6 +11,7 @@ from dq_client.base.home import Home
 from dq_client.deploy.batch.system import HolderRequest, output
 from dq_client.deploy.batch_settings import BatchRecord, SlurmTable
 from dq_client.deploy.slurm.commands import Slurm
+from dq_client.deploy.systems import systems_of
 from dq_server.live.engines import driver
 from dq_server.live.engines.batch import BatchEngine
 from dq_server.live.engines.driver import Driver
@@ -275,6 +276,32 @@ def test_a_holders_last_words_are_its_own_or_the_cause_of_its_end(tmp_path: Path
     ):
         file.write_text(text)
         assert engine.words(1) == words
+
+
+def test_a_request_is_for_one_queue() -> None:
+    c = Case()
+    wanted = {n: WantedTicket(1, asked=True, given=False, queue=q) for n, q in enumerate("aabb", 1)}
+    c.engine.at_once = 9
+    c.round(wanted)
+    assert c.engine.requests == [[1, 2], [3, 4]] and c.engine.queues == [*"aabb"]
+
+
+def test_each_queue_has_its_own_options_and_one_that_is_gone_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = SlurmTable(partition="a", python="/opt/py"), SlurmTable(name="b", partition="a,c")
+    noted = BatchRecord("ab12", {}, "c.toml", slurm=tables)
+    systems, requests = systems_of(noted), list[tuple[str, str]]()
+    for name, system in systems.items():
+        monkeypatch.setattr(
+            system, "submit", lambda request, name=name: requests.append((name, request.python))
+        )
+    engine = BatchEngine(Home(tmp_path), noted, systems, "python")
+    engine.ask([1], 1, "a")
+    engine.ask([2], 1, "b")
+    assert requests == [("a", "/opt/py"), ("b", "python")]
+    with pytest.raises(Refusal, match="Slurm: the cluster file has queues a, b, not ''"):
+        engine.ask([3], 1, "")
 
 
 @pytest.mark.parametrize(("known_s", "told_s"), [(None, 30.0), (0.0, 1.0), (12.0, 12.0)])

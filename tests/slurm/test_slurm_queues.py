@@ -20,8 +20,8 @@ engine = "slurm"
 [pool]
 max = 4
 idle_s = 600
-retry_s = 1
 grow = false
+{pool}
 [[slurm]]
 partition = "short"
 time = "10"
@@ -33,9 +33,9 @@ time = "60"
 SLEEPS = ("--", "sleep", 600)
 
 
-def up(on: OnSlurm) -> None:
+def up(on: OnSlurm, pool: str = "retry_s = 1") -> None:
     file = on.home.root.parent / "cluster.toml"
-    file.write_text(FILE)
+    file.write_text(FILE.format(pool=pool))
     on.dq("up", "--cluster", file, "--detach")
 
 
@@ -109,3 +109,17 @@ def test_a_ticket_keeps_its_queue_when_the_server_is_killed(
         slurm.run("scontrol", "update", "PartitionName=long", "State=UP")
     on_slurm.until(lambda: runs(on_slurm, job))
     assert queues(on_slurm) == partitions(on_slurm) == {1: "long"}
+
+
+def test_a_request_moves_to_a_partition_that_grants_it(on_slurm: OnSlurm, slurm: MiniSlurm) -> None:
+    slurm.run("scontrol", "update", "PartitionName=short", "State=DOWN")  # requests only wait there
+    try:
+        up(on_slurm, "start_s = 2\nretry_s = 60")
+        job = rigid(on_slurm, 1, "5m")
+        on_slurm.until(lambda: runs(on_slurm, job))
+        assert set(queues(on_slurm).values()) == set(partitions(on_slurm).values()) == {"long"}
+        assert (
+            "in queue short, and queue long has room" in queue(on_slurm, "short")["refused"]["why"]
+        )
+    finally:
+        slurm.run("scontrol", "update", "PartitionName=short", "State=UP")
