@@ -66,7 +66,7 @@ def is_past(changes: list[Node], heads: list[Node], program: Program, made_of: i
     """
     whole = program.whole()
     if _is_gathered(changes):
-        own = [base for base, index in program.indexed if whole.sources([index]) & w.RANK]
+        own = [base for base, index in program.indexed if _is_neighbour(index, whole)]
         if any(set(heads) & _passed(base) for base in own):
             return True
     by_hand = made_of & PLACES == PLACES and _is_divided(changes)
@@ -84,6 +84,12 @@ def is_past(changes: list[Node], heads: list[Node], program: Program, made_of: i
                 seen.add(user)
                 todo.append(user)
     return False
+
+
+def _is_neighbour(index: Node, whole: Whole) -> bool:
+    """Whether an index is this rank, or one beside it; not one of the items that are its part."""
+    place = whole.sources([index]) & PLACES
+    return place == w.RANK or (bool(place & w.RANK) and is_number([index], whole))
 
 
 def is_number(changes: list[Node], whole: Whole) -> bool:

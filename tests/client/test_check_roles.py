@@ -45,6 +45,8 @@ LEFT = "comm.rank - 1 if comm.rank > 0 else MPI.PROC_NULL"
         ("g = []", "x.local[:] += sum(g[:comm.rank])\ng = comm.allgather(len(x.local))", "g", Role.PAST),
         ("g = []", "x.local[:] += g[comm.rank]\ng = np.cumsum(comm.allgather(len(x.local)))", "g", Role.PAST),
         ("g = []", "x.local[:] += g[0]\ng = np.cumsum(comm.allgather(len(x.local)))", "g", Role.NONE),
+        ("g = []", "x.local[:] += g[(comm.rank + 1) % comm.size]\ng = comm.allgather(len(x.local))", "g", Role.PAST),
+        ("g = []", "for i in range(comm.rank, 9, comm.size):\n    x.local[:] += g[i]\ng = sum(comm.allgather([t]), [])", "g", Role.NONE),
         ("g = []", "x.local[:] += np.sum(g)\ng = comm.allgather(len(x.local))", "g", Role.NONE),
         ("g = 0.0", "now = x.local.sum()\ncomm.allreduce(now)\nprint(now - g)\ng = now", "g", Role.NONE),
         ("g = 0.0", "x.local[:] -= g\ng = comm.allreduce(x.local.sum())", "g", Role.NONE),
