@@ -37,8 +37,7 @@ class Calls(Flow):
         func = node.func
         base = self.value(func.value) if isinstance(func, ast.Attribute) else NOTHING
         called = NOTHING if isinstance(func, ast.Attribute) else self.value(func)
-        of_comm = base.kind == w.COMM or called.kind.startswith(w.METHOD)
-        given = self._given(node, of_comm=of_comm)
+        given = self._given(node, of_comm=base.kind == w.COMM or called.kind.startswith(w.METHOD))
         name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
         what, _, method = called.kind.partition(":")
         if what == w.METHOD:
@@ -321,6 +320,7 @@ class Calls(Flow):
         source = 0 if low in w.EQUAL else w.RANK | w.DIVIDED.get(low, 0)
         received, result = Node(source=source), Node(source=source)
         received.received = result.received = from_one
+        received.shared = result.shared = low in w.EQUAL
         if buffer is not None:
             control = self.control
             if from_one:  # from MPI.PROC_NULL nothing comes

@@ -23,7 +23,7 @@ class Node:
         *("branches", "call", "control", "computed", "divisor", "ends_loop", "file_line"),
         *("gathered", "index", "kept"),
         *("kind", "on_root", "opaque", "ordered", "out", "passed", "rebound", "received", "root"),
-        *("scope", "source", "varies"),
+        *("scope", "shared", "source", "varies"),
     )
 
     def __init__(
@@ -48,6 +48,7 @@ class Node:
         self.divisor: list[Node] = []  # of `a % b`: what b is
         self.index: list[Node] = []  # of an item that is read, or changed: which one
         self.gathered = False  # a list with an entry of each rank
+        self.shared = False  # the result of a collective call, the same on all ranks
         self.varies = False  # at the head of a loop: another one in each iteration
         self.ends_loop = False  # what a loop has left, for the statements after it
         self.call: Call | None = None  # it comes out of this call: the result, or the slot `out`

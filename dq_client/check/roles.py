@@ -70,10 +70,10 @@ def is_past(changes: list[Node], heads: list[Node], program: Program, made_of: i
         own = [base for base, index in program.indexed if _is_neighbour(index, whole)]
         if any(set(heads) & _passed(base) for base in own):
             return True
-    by_hand = made_of & PLACES == PLACES and _is_divided(changes)
+    by_hand = bool(made_of & w.SIZE) and _is_divided(changes)
     if not (made_of & w.PART or by_hand) or made_of & w.CLOCK:
         return False
-    if any(change.kept for change in changes):
+    if any(change.kept and not (by_hand and _is_one_item(change)) for change in changes):
         return False
     todo, seen, sinks = list(heads), {*heads, *changes}, set(program.sinks)
     while todo:
@@ -138,18 +138,65 @@ def _is_neighbour(index: Node, whole: Whole) -> bool:
 
 
 def is_number(changes: list[Node], whole: Whole) -> bool:
-    """Whether a variable has the number of a rank, as far as a short walk shows."""
-    near = itertools.islice(made_of(changes), STATES_MAX)
+    """Whether a variable has the number of a rank: what is left of a division by their number."""
+    near = left_over(changes)
+    near |= {part for node in near for part in node.computed}
     return any(node.divisor and whole.sources(node.divisor) & w.SIZE for node in near)
 
 
 def _is_divided(changes: list[Node]) -> bool:
-    """Whether values are made of the rank and the number of ranks, conditions aside.
+    """Whether values are made of the rank and the number of ranks, or of that alone, as they are.
 
     Not if a condition compares the number of ranks: that makes them anew after a resize.
     """
     conditions = [part for change in changes for part in _branches(change)]
-    return not _bits(conditions, set(changes)) & w.SIZE and _bits(changes) & PLACES == PLACES
+    if _bits(conditions, set(changes)) & w.SIZE:
+        return False
+    near = [*itertools.islice(made_of(changes), STATES_MAX)]
+    bits = _bits(changes)
+    return bits & PLACES == PLACES or (
+        bool(bits & w.SIZE) and not any(node.shared or node.opaque for node in near)
+    )
+
+
+def _is_one_item(change: Node) -> bool:
+    """Whether it changes the same item each time, as `state["part"]`."""
+    bits, varies = _place(Node(change.index))
+    return not varies and not bits
+
+
+def has_any(change: Node, heads: list[Node]) -> bool:
+    """Whether a change is computed from one of these, conditions aside."""
+    return not set(heads).isdisjoint(itertools.islice(made_of([change]), STATES_MAX))
+
+
+def is_owned(changes: list[Node], heads: list[Node], program: Program) -> bool:
+    """Whether each rank goes on with items that are its own, and reads them as such.
+
+    As `x[i] = f(x[i])` for its `i`: after a resize the item is another rank's, which has the value
+    of the set-up. Sums that are added up over all ranks later are no such items.
+    """
+    left = left_over(heads)
+    if not any(each.kept and each in left and _is_own_slot(each) for each in changes):
+        return False
+    whole, sinks, seen = program.whole(), set(program.sinks), set(changes)
+    versions, reads, known = [*heads], list[Node](), set(heads)
+    while versions:
+        node = versions.pop()
+        for user in set(whole.users(node)) - known:
+            if node in user.passed or node in user.kept:
+                known.add(user)
+                versions.append(user)
+            elif user.index and not user.kept and _bits(user.index) & w.RANK:
+                reads.append(user)
+    while reads:
+        for user in whole.users(reads.pop()):
+            if user in sinks:
+                return True
+            if user not in seen:
+                seen.add(user)
+                reads.append(user)
+    return False
 
 
 def _bits(starts: list[Node], without: Container[Node] = ()) -> int:

@@ -77,6 +77,9 @@ class Values(Calls):
         if is_modulo and len(values) > 1 and values[1].nodes:
             nodes = [Node(nodes)]
             nodes[0].divisor = values[1].nodes
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+            nodes = [Node(nodes)]
+            nodes[0].index = values[0].nodes
         return Value(nodes, w.PLAIN if plain else "")
 
     def _defaults(self, node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef) -> None:

@@ -10,7 +10,16 @@ from dq_client.check import words as w
 from dq_client.check.graph import DEPTH_MAX, Call, Node, is_made_of, lead_back, reached, sources
 from dq_client.check.liveness import header_end
 from dq_client.check.program import Loop, Program
-from dq_client.check.roles import Role, by_slots, is_number, is_on_root, is_past, role_of
+from dq_client.check.roles import (
+    Role,
+    by_slots,
+    has_any,
+    is_number,
+    is_on_root,
+    is_owned,
+    is_past,
+    role_of,
+)
 from dq_client.check.scopes import rebuilds, statements_of
 
 SET_UP_METHODS = {"__init__", "__new__", "__post_init__", "__set_name__", "__init_subclass__"}
@@ -307,17 +316,21 @@ class View:
         role = role_of(inside, begun, whole, matters(program), accumulates=accumulates)
         if role is Role.NONE and inside and all(map(is_on_root, inside)):
             return Role.ROOT
-        if role is Role.NONE and heads and is_number(inside, whole):
-            return Role.NUMBER
-        if role is not Role.NONE or not heads:
+        if role is not Role.NONE:
             return role
-        fresh = [n for n in inside if not accumulates or not (n.kept or self._leads(n, heads))]
+        if not heads and (self._scope, name) in program.defaults:
+            root = program.bodies[self._scope].roots.get(name)
+            heads = [root] if root is not None else []  # a function keeps it from call to call
+        if not heads:
+            return role
+        fresh = [n for n in inside if not accumulates or not (n.kept or has_any(n, heads))]
         if fresh and is_past(fresh, heads, program, self.sources_inside(fresh)):
             return Role.PAST
-        return role if accumulates else by_slots(inside, heads, program)
-
-    def _leads(self, change: Node, heads: list[Node]) -> bool:
-        return lead_back([change], set(heads), self._program.whole())
+        if accumulates and is_owned(inside, heads, program):
+            return Role.PAST
+        if not accumulates and (role := by_slots(inside, heads, program)) is not Role.NONE:
+            return role
+        return Role.NUMBER if is_number(inside, whole) else Role.NONE
 
     def _at_begins(self, name: str, scopes: set[int] | None = None) -> list[Node]:
         """What a variable, or attributes of one name, are when functions, or these, begin."""

@@ -99,7 +99,8 @@ class Sources:
             bound = cell if cell.set_up or not root.set_up else root
             root = replace(cell, line=bound.line, file=bound.file, set_up=cell.set_up | root.set_up)
         elif origin.memory:
-            return replace(root, accumulates=True, used=True, loop=self._default(origin))
+            kept = self._default(origin)
+            return replace(root, accumulates=True, used=True, loop=kept.loop, role=kept.role)
         imported = scope is not None and scope.module is not None and not scope.line
         if not origin.attribute and not (imported and origin.first[0] == "v"):
             return root
@@ -124,12 +125,12 @@ class Sources:
         running = running_in(file, scopes)
         return facts.variable(function, function, name, running) if facts.known else None
 
-    def _default(self, origin: Origin) -> frozenset[str]:
-        """What a parameter whose default argument a function keeps, and changes, depends on."""
+    def _default(self, origin: Origin) -> Variable:
+        """About a parameter whose default argument a function keeps, and changes."""
         if origin.default is None:
-            return frozenset()
+            return verdict.NOT_KNOWN
         file, function, name = origin.default
-        return self._facts_of(file).variable(function, 0, name).loop
+        return self._facts_of(file).variable(function, 0, name)
 
     def is_known(self, survey: Survey, path: Path) -> bool:
         """Whether there is a source that says something about it."""

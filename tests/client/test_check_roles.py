@@ -67,6 +67,14 @@ LEFT = "comm.rank - 1 if comm.rank > 0 else MPI.PROC_NULL"
         ("g = np.zeros(9)", "for i in range(comm.rank, 9, comm.size):\n    g[i] = t\nx.local[:] += g[comm.rank]", "g", Role.NONE),
         ("g = np.zeros(9)", "g[comm.rank] = t\ncomm.Allgather(MPI.IN_PLACE, g)\nx.local[:] += g.sum()", "g", Role.NONE),
         ("g = np.zeros(9)", "g[1:-1] = x.local\nx.local[:] = g[:-2]", "g", Role.NONE),
+        # items that each rank goes on with
+        ("g = np.zeros(9)", "for i in range(comm.rank, 9, comm.size):\n    g[i] = g[i] + t\nx.local[:] += g[comm.rank]", "g", Role.PAST),
+        ("g = np.zeros(9)", "for i in range(comm.rank, 9, comm.size):\n    g[i] += t\nx.local[:] += g.sum()", "g", Role.NONE),
+        ("g = {}", "for i in range(comm.rank, 9, comm.size):\n    g[i] = t\n    x.local[:] += i in g", "g", Role.NONE),
+        # the number of ranks alone
+        ("g = None", "if g is None:\n    g = comm.size\nx.local[:] += g", "g", Role.PAST),
+        ("g = 1.0", "x.local[:] += g\ng = comm.allreduce(t) / comm.size", "g", Role.NONE),
+        ("g = {}", "if 'n' not in g:\n    g['n'] = range(comm.rank, 9, comm.size)\nx.local[:] += sum(g['n'])", "g", Role.PAST),
         # a part that is made in the first iteration
         ("g = None", "if g is None:\n    g = np.arange(comm.rank, 9, comm.size)\ng += 1\nx.local[:] += g.sum()", "g", Role.PAST),
         # the number of a rank
