@@ -114,9 +114,9 @@ class Source:
     def simulation(self, jobs: Workload, config: SchedulerConfig) -> Simulation:
         """Return the simulation of its jobs, malleable or not, that has not begun."""
         first_s = jobs.submit_s[0]
-        fail = [Outage(o.processors, first_s + o.start_s, first_s + o.end_s) for o in self.outages]
+        outages = [outage.since(first_s) for outage in self.outages]
         reserved = since(first_s, self.reservations)
-        return Simulation(jobs, self.nodes, config, reservations=reserved, outages=fail)
+        return Simulation(jobs, self.nodes, config, reservations=reserved, outages=outages)
 
     def _cut(self, log: SwfLog) -> SwfLog:
         submit_s = log.column("submit_s")
