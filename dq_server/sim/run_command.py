@@ -188,10 +188,10 @@ def run(
         nodes = _processors(workload) if nodes is None else nodes
         jobs = _read(workload, nodes, how, seed, enforce_estimates, dependencies)
         reserved = _reserved(jobs, reserve)
-        pooled = pool_words is not None or any(
-            PoolOptions.table in c.options for c in configs.values()
+        pools = pool_words is not None or any(
+            PoolOptions.table in config.options for config in configs.values()
         )
-        outages = _outages(jobs, outage, alone=not (dependencies or pooled))
+        outages = _outages(jobs, outage, alone=not (dependencies or pools))
         runs = []
         for policy, config in configs.items():
             simulation = Simulation(jobs, nodes, config, reservations=reserved, outages=outages)
