@@ -20,7 +20,8 @@ class Node:
     """A version of a variable, or a value."""
 
     __slots__ = (
-        *("branches", "call", "control", "computed", "ends_loop", "file_line", "gathered", "kept"),
+        *("branches", "call", "control", "computed", "divisor", "ends_loop", "file_line"),
+        *("gathered", "kept"),
         *("kind", "on_root", "opaque", "ordered", "out", "passed", "rebound", "received", "root"),
         *("scope", "source", "varies"),
     )
@@ -44,6 +45,7 @@ class Node:
         self.branches: list[Node] = []  # of a condition: the parts that must all be true
         self.on_root: Node | None = None  # of a condition: what is 0 where it is true
         self.received = False  # it came from one other rank
+        self.divisor: list[Node] = []  # of `a % b`: what b is
         self.gathered = False  # a list with an entry of each rank
         self.varies = False  # at the head of a loop: another one in each iteration
         self.ends_loop = False  # what a loop has left, for the statements after it
@@ -79,6 +81,7 @@ class Body:
     exit: dict[str, Node] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
     outside: Callable[[str], Node | None] = lambda _: None  # a slot, if no call is known
+    returns: tuple[str, str] = ("", "")  # the slot that its result stands in, or is an item of
 
     def root(self, slot: str) -> Node:
         """A slot as the function finds it."""

@@ -7,6 +7,7 @@ what that has sent. Whether this is wrong depends on how the loop treats the var
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from enum import Enum, auto
 
@@ -26,6 +27,7 @@ class Role(Enum):
     ELECTED = auto()  # now and then, by a rank that the number of ranks selects
     ROOT = auto()  # by rank 0 alone
     PAST = auto()  # made of the ranks' parts of the data, and used in the next iteration
+    NUMBER = auto()  # `… % size`: the number of a rank, which may have left when it is used
 
 
 def role_of(
@@ -58,16 +60,19 @@ def role_of(
 def is_past(changes: list[Node], heads: list[Node], program: Program, made_of: int) -> bool:
     """Whether what an iteration makes of the rank's part of the data is used in the next one.
 
-    The part is another one after a resize. So is the rank's place in what all ranks have given.
-    Parts that change one by one are caches, and times belong to no part. made_of: what the changes
-    come from
+    The part is another one after a resize, be it of declared data or one that the program computes
+    from its rank and size. So is the rank's place in what all ranks have given. Parts that change
+    one by one are caches, and times belong to no part. made_of: what the changes come from
     """
     whole = program.whole()
     if _is_gathered(changes):
         own = [base for base, index in program.indexed if whole.sources([index]) & w.RANK]
         if any(set(heads) & _passed(base) for base in own):
             return True
-    if not made_of & w.PART or made_of & w.CLOCK or any(change.kept for change in changes):
+    by_hand = made_of & PLACES == PLACES and _is_divided(changes)
+    if not (made_of & w.PART or by_hand) or made_of & w.CLOCK:
+        return False
+    if any(change.kept for change in changes):
         return False
     todo, seen, sinks = list(heads), {*heads, *changes}, set(program.sinks)
     while todo:
@@ -79,6 +84,29 @@ def is_past(changes: list[Node], heads: list[Node], program: Program, made_of: i
                 seen.add(user)
                 todo.append(user)
     return False
+
+
+def is_number(changes: list[Node], whole: Whole) -> bool:
+    """Whether a variable has the number of a rank, as far as a short walk shows."""
+    near = itertools.islice(made_of(changes), STATES_MAX)
+    return any(node.divisor and whole.sources(node.divisor) & w.SIZE for node in near)
+
+
+def _is_divided(changes: list[Node]) -> bool:
+    """Whether values are made of the rank and the number of ranks, conditions aside.
+
+    Not if a condition compares the number of ranks: that makes them anew after a resize.
+    """
+    conditions = [part for change in changes for part in _branches(change)]
+    return _bits(conditions) & w.SIZE == 0 and _bits(changes) & PLACES == PLACES
+
+
+def _bits(starts: list[Node]) -> int:
+    """What these come from, conditions aside, as far as a short walk shows."""
+    found = 0
+    for node in itertools.islice(made_of(starts), STATES_MAX):
+        found |= node.source
+    return found
 
 
 def _is_gathered(changes: list[Node]) -> bool:

@@ -72,7 +72,12 @@ class Values(Calls):
         plain = isinstance(node, ast.JoinedStr | ast.Compare) or (
             isinstance(node, ast.BinOp | ast.UnaryOp) and all(v.kind == w.PLAIN for v in values)
         )
-        return Value([n for v in values for n in v.nodes], w.PLAIN if plain else "")
+        nodes = [n for v in values for n in v.nodes]
+        is_modulo = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)
+        if is_modulo and len(values) > 1 and values[1].nodes:
+            nodes = [Node(nodes)]
+            nodes[0].divisor = values[1].nodes
+        return Value(nodes, w.PLAIN if plain else "")
 
     def _defaults(self, node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         """The default values of a function, which are computed where it is defined."""
@@ -191,6 +196,7 @@ class Values(Calls):
                 if tested.nodes:
                     self.control = self.condition(tested.nodes)
         parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+        nodes = [] if is_collective(*parts) else nodes
         for part in parts:
             nodes += self.value(part).nodes
         self.renamed, self.control = renamed, control
@@ -206,6 +212,17 @@ class Values(Calls):
             if isinstance(part, ast.Name | ast.Attribute)
             for n in self.value(part).nodes
         ]
+
+
+def is_collective(*parts: ast.AST) -> bool:
+    """Whether all ranks must do this equally often: there is a collective call in it."""
+    return any(
+        isinstance(n, ast.Call)
+        and isinstance(n.func, ast.Attribute)
+        and n.func.attr.lower() in w.EQUAL
+        for part in parts
+        for n in ast.walk(part)
+    )
 
 
 def is_view(index: ast.expr) -> bool:

@@ -10,7 +10,7 @@ from dq_client.check import words as w
 from dq_client.check.graph import DEPTH_MAX, Call, Node, is_made_of, lead_back, reached, sources
 from dq_client.check.liveness import header_end
 from dq_client.check.program import Loop, Program
-from dq_client.check.roles import Role, is_on_root, is_past, role_of
+from dq_client.check.roles import Role, is_number, is_on_root, is_past, role_of
 from dq_client.check.scopes import rebuilds, statements_of
 
 SET_UP_METHODS = {"__init__", "__new__", "__post_init__", "__set_name__", "__init_subclass__"}
@@ -305,6 +305,8 @@ class View:
         role = role_of(inside, begun, whole, matters(program), accumulates=accumulates)
         if role is Role.NONE and inside and all(map(is_on_root, inside)):
             return Role.ROOT
+        if role is Role.NONE and heads and is_number(inside, whole):
+            return Role.NUMBER
         if role is not Role.NONE or accumulates or not heads:
             return role
         past = is_past(inside, heads, program, self.sources_inside(inside))
@@ -381,4 +383,5 @@ def matters(program: Program) -> set[Node]:
 
 def _words(bits: int) -> frozenset[str]:
     named = {"rank": w.RANK, "size": w.SIZE, "part": w.PART, "clock": w.CLOCK, "empty": w.EMPTY}
+    named["id"] = w.IDENTITY
     return frozenset(word for word, mask in named.items() if bits & mask)

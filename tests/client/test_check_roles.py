@@ -51,6 +51,14 @@ LEFT = "comm.rank - 1 if comm.rank > 0 else MPI.PROC_NULL"
         ("g = None", "if g is None or len(g) < len(x.local):\n    g = np.empty(len(x.local))\nnp.exp(x.local, out=g)\nx.local[:] = g", "g", Role.NONE),
         ("import time\ng = 1.0", "save(g)\nt0 = time.time()\nx.local[:] += 1\ng = len(x.local) / (time.time() - t0)", "g", Role.NONE),
         ("g = 0.0", "g = x.local.sum()\ncomm.allreduce(g)", "g", Role.NONE),
+        # the same of a part that the program computes from rank and size
+        ("g = 0", "x.local[:] += g\ng = sum(range(comm.rank, 9, comm.size))", "g", Role.PAST),
+        ("g = [1]", "out = []\nfor p in g:\n    out.append(p)\ng = comm.alltoall(out)", "g", Role.PAST),
+        ("g = 0", "x.local[:] += g\nif comm.size != n:\n    n = comm.size\n    g = 9 * comm.rank // n", "g", Role.NONE),
+        ("g = 0", "x.local[:] += g\ng = comm.allreduce(sum(range(comm.rank, 9, comm.size)))", "g", Role.NONE),
+        # the number of a rank
+        ("g = 0", "x.local[:] += comm.rank == g\ng = (g + 1) % comm.size", "g", Role.NUMBER),
+        ("g = 0", "x.local[:] += comm.rank == g\ng = (g + 1) % 4", "g", Role.NONE),
         # nothing of all this
         # by rank 0 alone
         ("g = 0", "if comm.rank == 0:\n    g += t\nx.local[:] += g", "g", Role.ROOT),

@@ -403,9 +403,8 @@ class OwnRanks:
         if ended is None and kept.held.over and kept.held.sweep():
             kept.over = True  # no ranks here were ever part of the job: there is no end to report
             return
-        if kept.in_vain():
-            self._leave(kept)  # else a node that is to leave would wait for it until the job ends
-            return
+        if kept.in_vain():  # a node that is to leave would wait for its end until the job's
+            self._leave(kept)
         said = reports.about(about)
         if said is not None and said != ended:
             reports.withdraw(about)
