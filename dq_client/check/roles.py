@@ -8,11 +8,11 @@ what that has sent. Whether this is wrong depends on how the loop treats the var
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from enum import Enum, auto
 
 from dq_client.check import words as w
-from dq_client.check.graph import STATES_MAX, Node, Stack, Whole, edges, made_of
+from dq_client.check.graph import STATES_MAX, Node, Stack, Whole, edges, left_over, made_of
 from dq_client.check.program import Program
 
 PLACES = w.RANK | w.SIZE
@@ -27,6 +27,7 @@ class Role(Enum):
     ELECTED = auto()  # now and then, by a rank that the number of ranks selects
     ROOT = auto()  # by rank 0 alone
     PAST = auto()  # made of the ranks' parts of the data, and used in the next iteration
+    SLOTS = auto()  # each rank sets items that are its own, and the whole is used later
     NUMBER = auto()  # `… % size`: the number of a rank, which may have left when it is used
 
 
@@ -66,7 +67,7 @@ def is_past(changes: list[Node], heads: list[Node], program: Program, made_of: i
     """
     whole = program.whole()
     if _is_gathered(changes):
-        own = [base for base, index in program.indexed if whole.sources([index]) & w.RANK]
+        own = [base for base, index in program.indexed if _is_neighbour(index, whole)]
         if any(set(heads) & _passed(base) for base in own):
             return True
     by_hand = made_of & PLACES == PLACES and _is_divided(changes)
@@ -86,6 +87,56 @@ def is_past(changes: list[Node], heads: list[Node], program: Program, made_of: i
     return False
 
 
+def by_slots(changes: list[Node], heads: list[Node], program: Program) -> Role:
+    """SLOTS if each rank sets items that are its own, and the whole is used later; else NONE.
+
+    Such as `results[step] = f(step)` on one rank, added up after the loop. Not if all ranks have
+    got the whole when an iteration ends, nor if a rank only reads the items that are its own. PAST
+    if they are the same items in each iteration: after a resize two ranks have them.
+    """
+    left = left_over(heads)
+    own = [each for each in changes if each.kept and each in left and _is_own_slot(each)]
+    if not own or not _is_used_as_whole(heads, program):
+        return Role.NONE
+    turns = {node for loop in program.loops if loop.over_iterations for node in loop.turns}
+    parts = [part for each in own for part in (*each.index, *_branches(each))]
+    turning = any(node in turns for node in itertools.islice(made_of(parts), STATES_MAX))
+    return Role.SLOTS if turning or not turns else Role.PAST
+
+
+def _is_used_as_whole(heads: list[Node], program: Program) -> bool:
+    whole, sinks = program.whole(), set(program.sinks)
+    todo, seen = list(heads), set(heads)
+    while todo:
+        node = todo.pop()
+        for user in whole.users(node):
+            reads_own = not user.kept and _bits(user.index) & (w.RANK | w.PART)
+            if user in seen or user.control is node or reads_own:
+                continue
+            if user in sinks:
+                return True
+            seen.add(user)
+            todo.append(user)
+    return False
+
+
+def _is_own_slot(change: Node) -> bool:
+    """Whether a change of an item is of one that the rank selects, or of a rank's value."""
+    if change.received or is_on_root(change):
+        return False
+    if _bits([*change.index, *_branches(change)]) & w.RANK:
+        return True
+    bits = _bits(change.computed)
+    varies = bool(change.index) and _place(Node(change.index))[1]
+    return varies and bool(bits & (w.RANK | w.PART)) and not bits & w.CLOCK
+
+
+def _is_neighbour(index: Node, whole: Whole) -> bool:
+    """Whether an index is this rank, or one beside it; not one of the items that are its part."""
+    place = whole.sources([index]) & PLACES
+    return place == w.RANK or (bool(place & w.RANK) and is_number([index], whole))
+
+
 def is_number(changes: list[Node], whole: Whole) -> bool:
     """Whether a variable has the number of a rank, as far as a short walk shows."""
     near = itertools.islice(made_of(changes), STATES_MAX)
@@ -98,13 +149,13 @@ def _is_divided(changes: list[Node]) -> bool:
     Not if a condition compares the number of ranks: that makes them anew after a resize.
     """
     conditions = [part for change in changes for part in _branches(change)]
-    return _bits(conditions) & w.SIZE == 0 and _bits(changes) & PLACES == PLACES
+    return not _bits(conditions, set(changes)) & w.SIZE and _bits(changes) & PLACES == PLACES
 
 
-def _bits(starts: list[Node]) -> int:
+def _bits(starts: list[Node], without: Container[Node] = ()) -> int:
     """What these come from, conditions aside, as far as a short walk shows."""
     found = 0
-    for node in itertools.islice(made_of(starts), STATES_MAX):
+    for node in itertools.islice(made_of(starts, without), STATES_MAX):
         found |= node.source
     return found
 

@@ -196,6 +196,7 @@ class Statements(Values):
         if not isinstance(node, ast.While):
             items = Node(source.nodes)
             items.varies = True
+            loop.items = items
             within = source.path or source.within
             kind = _kind_of_items(source)
             given = Value([items], kind, passed=True, within=within, parts=source.parts)
@@ -331,7 +332,9 @@ class Statements(Values):
             target.value, ast.Name | ast.Attribute
         )  # fmt: skip
         old = [] if is_all else [self.get(where.path)]
-        self.change(where, Node([*nodes, *index.nodes], kept=old, kind=base.kind), line)
+        change = Node([*nodes, *index.nodes], kept=old, kind=base.kind)
+        change.index = index.nodes
+        self.change(where, change, line)
 
     def _augmented(self, node: ast.AugAssign) -> None:
         value = self.value(node.value)

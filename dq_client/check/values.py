@@ -172,7 +172,8 @@ class Values(Calls):
         text = node.slice.value if isinstance(node.slice, ast.Constant) else None
         if isinstance(text, str) and ast.unparse(node.value).endswith("environ"):
             return Value([Node(source=w.of_environment(text))])
-        nodes = [*base.nodes, *index.nodes]
+        item = Node([*base.nodes, *index.nodes])
+        item.index, nodes = index.nodes, [item]
         self.program.indexed.append((Node(base.nodes), Node(index.nodes)))
         if is_view(node.slice):
             return Value(nodes, path=base.path, within=base.within)

@@ -142,7 +142,8 @@ def _changed(seen: Seen, facts: Variable) -> tuple[Fate, str]:
     if not seen.equal:
         if "id" in facts.loop and facts.used:
             return Fate.REFUSE, _IDENTITY
-        part = "size" in facts.set_up and facts.used and _adds(facts)
+        by_size = "size" in facts.set_up or ("rank" in facts.set_up and "size" in facts.loop)
+        part = by_size and facts.used and _adds(facts)
         return (Fate.REFUSE, _DERIVED) if part else (Fate.KEEP, "")
     local = facts.loop & LOCAL
     if seen.alone and facts.role is Role.ROOT:

@@ -45,6 +45,8 @@ LEFT = "comm.rank - 1 if comm.rank > 0 else MPI.PROC_NULL"
         ("g = []", "x.local[:] += sum(g[:comm.rank])\ng = comm.allgather(len(x.local))", "g", Role.PAST),
         ("g = []", "x.local[:] += g[comm.rank]\ng = np.cumsum(comm.allgather(len(x.local)))", "g", Role.PAST),
         ("g = []", "x.local[:] += g[0]\ng = np.cumsum(comm.allgather(len(x.local)))", "g", Role.NONE),
+        ("g = []", "x.local[:] += g[(comm.rank + 1) % comm.size]\ng = comm.allgather(len(x.local))", "g", Role.PAST),
+        ("g = []", "for i in range(comm.rank, 9, comm.size):\n    x.local[:] += g[i]\ng = sum(comm.allgather([t]), [])", "g", Role.NONE),
         ("g = []", "x.local[:] += np.sum(g)\ng = comm.allgather(len(x.local))", "g", Role.NONE),
         ("g = 0.0", "now = x.local.sum()\ncomm.allreduce(now)\nprint(now - g)\ng = now", "g", Role.NONE),
         ("g = 0.0", "x.local[:] -= g\ng = comm.allreduce(x.local.sum())", "g", Role.NONE),
@@ -56,6 +58,17 @@ LEFT = "comm.rank - 1 if comm.rank > 0 else MPI.PROC_NULL"
         ("g = [1]", "out = []\nfor p in g:\n    out.append(p)\ng = comm.alltoall(out)", "g", Role.PAST),
         ("g = 0", "x.local[:] += g\nif comm.size != n:\n    n = comm.size\n    g = 9 * comm.rank // n", "g", Role.NONE),
         ("g = 0", "x.local[:] += g\ng = comm.allreduce(sum(range(comm.rank, 9, comm.size)))", "g", Role.NONE),
+        # items that each rank sets, of what is used as a whole
+        ("g = np.zeros(99)", "g[t * comm.size + comm.rank] = 1\nx.local[:] += g.sum()", "g", Role.SLOTS),
+        ("g = {}", "if t % comm.size == comm.rank:\n    g[t] = 1\nx.local[:] += len(g)", "g", Role.SLOTS),
+        ("g = np.zeros(99)", "g[t] = x.local.sum()\nx.local[:] += g.sum()", "g", Role.SLOTS),
+        ("g = np.zeros(9)", "for i in range(comm.rank, 9, comm.size):\n    g[i] = t\nx.local[:] += g.sum()", "g", Role.PAST),
+        ("g = np.zeros(9)", "g[:] = 0\nfor i in range(comm.rank, 9, comm.size):\n    g[i] = t\nx.local[:] += g.sum()", "g", Role.NONE),
+        ("g = np.zeros(9)", "for i in range(comm.rank, 9, comm.size):\n    g[i] = t\nx.local[:] += g[comm.rank]", "g", Role.NONE),
+        ("g = np.zeros(9)", "g[comm.rank] = t\ncomm.Allgather(MPI.IN_PLACE, g)\nx.local[:] += g.sum()", "g", Role.NONE),
+        ("g = np.zeros(9)", "g[1:-1] = x.local\nx.local[:] = g[:-2]", "g", Role.NONE),
+        # a part that is made in the first iteration
+        ("g = None", "if g is None:\n    g = np.arange(comm.rank, 9, comm.size)\ng += 1\nx.local[:] += g.sum()", "g", Role.PAST),
         # the number of a rank
         ("g = 0", "x.local[:] += comm.rank == g\ng = (g + 1) % comm.size", "g", Role.NUMBER),
         ("g = 0", "x.local[:] += comm.rank == g\ng = (g + 1) % 4", "g", Role.NONE),
