@@ -4,10 +4,9 @@
            ←─ AppEnded ────       ←─ state ──
            ←─ Relay, Relayed ─→   ←─ relay ─→         to the keepers of other nodes
 
-There is one keeper for each start of a job; it is made with the first world of ranks that is to run
-here. A keeper says how its ranks stand as a whole, and keeps that on disk (ranks/ends.py). So an
-agent that was killed and started again knows what its predecessor knew as soon as it has reached
-the keepers it finds, or has read what those wrote that are gone.
+Each start of a job has one keeper, made with the first world of ranks that runs here. A keeper
+reports the state of all its ranks, and keeps it on disk (ranks/ends.py). So a restarted agent
+recovers the state from the keepers that it reaches, and from the files of those that are gone.
 """
 
 from __future__ import annotations
