@@ -46,7 +46,7 @@ class Node:
         self.on_root: Node | None = None  # of a condition: what is 0 where it is true
         self.received = False  # it came from one other rank
         self.divisor: list[Node] = []  # of `a % b`: what b is
-        self.index: list[Node] = []  # of an item that is read, or changed: which one
+        self.index: list[Node] | None = None  # of an item that is read, or changed: which one
         self.gathered = False  # a list with an entry of each rank
         self.shared = False  # the result of a collective call, the same on all ranks
         self.varies = False  # at the head of a loop: another one in each iteration

@@ -99,7 +99,7 @@ def by_slots(changes: list[Node], heads: list[Node], program: Program) -> Role:
     if not own or not _is_used_as_whole(heads, program):
         return Role.NONE
     turns = {node for loop in program.loops if loop.over_iterations for node in loop.turns}
-    parts = [part for each in own for part in (*each.index, *_branches(each))]
+    parts = [part for each in own for part in (*(each.index or ()), *_branches(each))]
     turning = any(node in turns for node in itertools.islice(made_of(parts), STATES_MAX))
     return Role.SLOTS if turning or not turns else Role.PAST
 
@@ -110,7 +110,7 @@ def _is_used_as_whole(heads: list[Node], program: Program) -> bool:
     while todo:
         node = todo.pop()
         for user in whole.users(node):
-            reads_own = not user.kept and _bits(user.index) & (w.RANK | w.PART)
+            reads_own = not user.kept and _bits(user.index or []) & (w.RANK | w.PART)
             if user in seen or user.control is node or reads_own:
                 continue
             if user in sinks:
@@ -124,10 +124,10 @@ def _is_own_slot(change: Node) -> bool:
     """Whether a change of an item is of one that the rank selects, or of a rank's value."""
     if change.received or is_on_root(change):
         return False
-    if _bits([*change.index, *_branches(change)]) & w.RANK:
+    if _bits([*(change.index or ()), *_branches(change)]) & w.RANK:
         return True
     bits = _bits(change.computed)
-    varies = bool(change.index) and _place(Node(change.index))[1]
+    varies = bool(change.index) and _place(Node(change.index or ()))[1]
     return varies and bool(bits & (w.RANK | w.PART)) and not bits & w.CLOCK
 
 
@@ -161,8 +161,7 @@ def _is_divided(changes: list[Node]) -> bool:
 
 def _is_one_item(change: Node) -> bool:
     """Whether it changes the same item each time, as `state["part"]`."""
-    bits, varies = _place(Node(change.index))
-    return not varies and not bits
+    return change.index is not None and _place(Node(change.index)) == (0, False)
 
 
 def has_any(change: Node, heads: list[Node]) -> bool:
@@ -187,7 +186,7 @@ def is_owned(changes: list[Node], heads: list[Node], program: Program) -> bool:
             if node in user.passed or node in user.kept:
                 known.add(user)
                 versions.append(user)
-            elif user.index and not user.kept and _bits(user.index) & w.RANK:
+            elif user.index and not user.kept and _bits(user.index or []) & w.RANK:
                 reads.append(user)
     while reads:
         for user in whole.users(reads.pop()):

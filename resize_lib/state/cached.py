@@ -26,11 +26,11 @@ from resize_lib.state.survey import Anchor, Anchors
 
 def stale_results(told: Told, anchors: Anchors) -> str:
     """Why what a function has kept may be wrong in a rank that joins, with its line; empty: not."""
-    functions = list(_functions(anchors))
+    functions = [each for each in _functions(anchors) if not each[2]]
     if not functions:
         return ""
     changed = _Changed(told, anchors)
-    for function, owners in functions:
+    for function, owners, _ in functions:
         name = next(changed.used_by(function, {function}, owners), "")
         if name:
             code = function.__code__
@@ -47,7 +47,7 @@ def results_of_ranks(anchors: Anchors) -> str:
 
     They are made of a communicator, the session or declared data.
     """
-    for function, owners in _functions(anchors):
+    for function, owners, _ in _functions(anchors):
         name = next(_uses_ranks(function, {function}, owners), "")
         if name:
             code = function.__code__
@@ -80,21 +80,21 @@ def _uses_ranks(function: Any, seen: set[Any], owners: Sequence[Anchor]) -> Iter
             yield from _uses_ranks(value, seen, ())
 
 
-def _functions(anchors: Anchors) -> Iterator[tuple[Any, list[Anchor]]]:
-    """Those that have kept results; of a method with the objects of its class."""
+def _functions(anchors: Anchors) -> Iterator[tuple[Any, list[Anchor], bool]]:
+    """Those that have kept results; of a method the objects of its class, and if they have them."""
     found = [(anchor, anchor.get()) for anchor in anchors.by_key.values()]
     for anchor, value in found:
         if anchor.kind is CACHED and value is not None and value.cache_info().misses:
-            yield value.__wrapped__, []
+            yield value.__wrapped__, [], False
         if anchor.kind is CLASS and value is not None:
             parts = [part for part in vars(value).values() if _keeps(part)]
             owners = [own for own, each in found if parts and isinstance(each, value)]
             for part in parts:
                 if isinstance(part, functools.cached_property):
                     if any(part.attrname in vars(own.get()) for own in owners):
-                        yield part.func, owners
+                        yield part.func, owners, True
                 elif part.cache_info().misses:
-                    yield part.__wrapped__, owners
+                    yield part.__wrapped__, owners, False
 
 
 def _keeps(part: Any) -> bool:
