@@ -4,7 +4,8 @@
 
 Each interpreter (the running one if none is named) gets a new environment outside the checkout with
 the wheel and its MPI, installed by pip; there `dq --version` and `dq demo` run in an empty folder.
-Prints what each step took; fails at the first that fails.
+Prints the time of each step, and the time from the begin of the installation to the demo's first
+resize (a newcomer's first minute); ends at the first step that fails.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def tried(python: str, wheel: Path, folder: Path) -> None:
     """Install the wheel for this interpreter in `folder`, and run the demo there."""
     work = folder / "work"
     work.mkdir()
-    began_s = time.monotonic()
+    began_s, began_at_s = time.monotonic(), time.time()
     run([python, "-m", "venv", str(folder / "env")], work)
     dq = str(folder / "env" / "bin" / "dq")
     pip = [str(folder / "env" / "bin" / "python"), "-m", "pip", "install", "--quiet"]
@@ -61,12 +62,16 @@ def tried(python: str, wheel: Path, folder: Path) -> None:
     home = {"DQ_HOME": str(folder / "home")}
     found = json.loads(run([dq, *DEMO], work, home))
     assert found["ok"] and found["result_ok"], found
-    sizes = [stay["processors"] for stay in found["job"]["sizes"]]
+    stays = found["job"]["sizes"]
+    sizes = [stay["processors"] for stay in stays]
     assert len(sizes) > 1, "the job has not been resized"
+    resized_s = stays[1]["since_s"] - began_at_s
     assert (work / "report.html").is_file()
     took_s, demo_s = installed_s - began_s, time.monotonic() - installed_s
     print(
-        f"{python}: installed in {took_s:.0f} s, demo in {demo_s:.0f} s, sizes {sizes}", flush=True
+        f"{python}: installed in {took_s:.0f} s, first resize after {resized_s:.0f} s, "
+        f"demo in {demo_s:.0f} s, sizes {sizes}",
+        flush=True,
     )
 
 

@@ -167,6 +167,8 @@ def killed_while_it_asks(
     for _ in range(kills):
         if len(jobs) > 2:
             on.dq("kill", jobs.pop(0))
+            # Else the next job has its node.
+            on.until(lambda: len(on.pool()["tickets"]) <= len(jobs), 120)
         jobs.append(on.submit("-n", 1, "--kind", "rigid", "--", "sleep", 600))
         time.sleep(dice.uniform(0.0, 0.5))
         os.kill(on.home.server()["pid"], signal.SIGKILL)

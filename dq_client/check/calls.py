@@ -37,8 +37,7 @@ class Calls(Flow):
         func = node.func
         base = self.value(func.value) if isinstance(func, ast.Attribute) else NOTHING
         called = NOTHING if isinstance(func, ast.Attribute) else self.value(func)
-        of_comm = base.kind == w.COMM or called.kind.startswith(w.METHOD)
-        given = self._given(node, of_comm=of_comm)
+        given = self._given(node, of_comm=base.kind == w.COMM or called.kind.startswith(w.METHOD))
         name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
         what, _, method = called.kind.partition(":")
         if what == w.METHOD:
@@ -163,7 +162,8 @@ class Calls(Flow):
                 self.put(here, self._out_of(call, slot), line)
         result = Node(kind=body.result.kind)
         result.call = call
-        return Value([result], result.kind, passed=True)
+        path, within = (self.translated(slot, call) if slot else "" for slot in body.returns)
+        return Value([result], result.kind, passed=True, path=path, within=within)
 
     def _out_of(self, call: Call, slot: str) -> Node:
         node = Node(kind=call.body.exit[slot].kind)
@@ -233,7 +233,7 @@ class Calls(Flow):
         if name == "getenv" or (name == "get" and "environ" in ast.unparse(node.func)):
             return _of_environment(node)
         if name in w.PROCESSES and (module or not base.nodes) and not self._is_ours(name):
-            return _source(w.PROCESS)
+            return _source(w.IDENTITY if name == "id" else w.PROCESS)
         opens = name == "open" or (name == "Open" and module == "MPI.File")
         if opens or (base.kind == w.FILE and name.startswith("read")):
             return Value([Node(source=w.PROCESS)], w.FILE) if opens else NOTHING
@@ -320,6 +320,7 @@ class Calls(Flow):
         source = 0 if low in w.EQUAL else w.RANK | w.DIVIDED.get(low, 0)
         received, result = Node(source=source), Node(source=source)
         received.received = result.received = from_one
+        received.shared = result.shared = low in w.EQUAL
         if buffer is not None:
             control = self.control
             if from_one:  # from MPI.PROC_NULL nothing comes
@@ -396,7 +397,7 @@ class Calls(Flow):
             return Value(nodes)
         if name in w.REORDERS:
             self.change(base, Node(given.nodes, kept=base.nodes, kind=base.kind), line)
-            return Value(nodes)
+            return Value(nodes, within=base.path or base.within)  # of setdefault
         if name in ("fill", "clear"):
             self.change(base, Node(given.nodes, kind=base.kind), line)
             return NOTHING

@@ -7,7 +7,7 @@ same call. So `f(rank)` and `f(3)` are kept apart. A question is a walk over the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
 DEPTH_MAX = 5  # of calls that are told apart
@@ -20,9 +20,10 @@ class Node:
     """A version of a variable, or a value."""
 
     __slots__ = (
-        *("branches", "call", "control", "computed", "ends_loop", "file_line", "gathered", "kept"),
+        *("branches", "call", "control", "computed", "divisor", "ends_loop", "file_line"),
+        *("gathered", "index", "kept"),
         *("kind", "on_root", "opaque", "ordered", "out", "passed", "rebound", "received", "root"),
-        *("scope", "source", "varies"),
+        *("scope", "shared", "source", "varies"),
     )
 
     def __init__(
@@ -44,7 +45,10 @@ class Node:
         self.branches: list[Node] = []  # of a condition: the parts that must all be true
         self.on_root: Node | None = None  # of a condition: what is 0 where it is true
         self.received = False  # it came from one other rank
+        self.divisor: list[Node] = []  # of `a % b`: what b is
+        self.index: list[Node] | None = None  # of an item that is read, or changed: which one
         self.gathered = False  # a list with an entry of each rank
+        self.shared = False  # the result of a collective call, the same on all ranks
         self.varies = False  # at the head of a loop: another one in each iteration
         self.ends_loop = False  # what a loop has left, for the statements after it
         self.call: Call | None = None  # it comes out of this call: the result, or the slot `out`
@@ -79,6 +83,7 @@ class Body:
     exit: dict[str, Node] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
     outside: Callable[[str], Node | None] = lambda _: None  # a slot, if no call is known
+    returns: tuple[str, str] = ("", "")  # the slot that its result stands in, or is an item of
 
     def root(self, slot: str) -> Node:
         """A slot as the function finds it."""
@@ -318,7 +323,7 @@ def _compared(control: Node, stack: Stack) -> Iterator[State]:
             todo += [(each, rest, False) for each, rest, _ in _before(*node.root, inside)]
 
 
-def made_of(starts: Iterable[Node]) -> Iterator[Node]:
+def made_of(starts: Iterable[Node], without: Container[Node] = ()) -> Iterator[Node]:
     """These nodes and all that they come from, conditions aside; one may come several times."""
     seen: set[State] = {(start, ()) for start in starts}
     todo = list(seen)
@@ -326,9 +331,22 @@ def made_of(starts: Iterable[Node]) -> Iterator[Node]:
         node, stack = todo.pop()
         yield node
         for each, inside, how in edges(node, stack):
-            if how != CONTROL and (each, inside) not in seen:
+            if how != CONTROL and (each, inside) not in seen and each not in without:
                 seen.add((each, inside))
                 todo.append((each, inside))
+
+
+def left_over(starts: Iterable[Node]) -> set[Node]:
+    """These nodes, and those that they are, or that changes of parts have left of them."""
+    seen: set[State] = {(start, ()) for start in starts}
+    todo = list(seen)
+    while todo and len(seen) < STATES_MAX:
+        node, stack = todo.pop()
+        for each, inside, how in edges(node, stack):
+            if how in (PASSED, KEPT) and (each, inside) not in seen:
+                seen.add((each, inside))
+                todo.append((each, inside))
+    return {node for node, _ in seen}
 
 
 def is_made_of(start: Node, wanted: int, harmless: int) -> bool:

@@ -33,6 +33,12 @@ class Loop:
     over_iterations: bool  # of a session
     heads: dict[str, Node] = field(default_factory=dict)  # by slot
     entered: dict[str, Node] = field(default_factory=dict)  # what these were before the loop
+    items: Node | None = None  # what it goes over, one in each iteration
+
+    @property
+    def turns(self) -> list[Node]:
+        """What is another one in each iteration."""
+        return [node for node in (self.items, *self.heads.values()) if node and node.varies]
 
 
 class Program:

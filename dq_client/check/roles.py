@@ -7,11 +7,12 @@ what that has sent. Whether this is wrong depends on how the loop treats the var
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import itertools
+from collections.abc import Container, Iterable, Iterator
 from enum import Enum, auto
 
 from dq_client.check import words as w
-from dq_client.check.graph import STATES_MAX, Node, Stack, Whole, edges, made_of
+from dq_client.check.graph import STATES_MAX, Node, Stack, Whole, edges, left_over, made_of
 from dq_client.check.program import Program
 
 PLACES = w.RANK | w.SIZE
@@ -26,6 +27,8 @@ class Role(Enum):
     ELECTED = auto()  # now and then, by a rank that the number of ranks selects
     ROOT = auto()  # by rank 0 alone
     PAST = auto()  # made of the ranks' parts of the data, and used in the next iteration
+    SLOTS = auto()  # each rank sets items that are its own, and the whole is used later
+    NUMBER = auto()  # `… % size`: the number of a rank, which may have left when it is used
 
 
 def role_of(
@@ -58,16 +61,19 @@ def role_of(
 def is_past(changes: list[Node], heads: list[Node], program: Program, made_of: int) -> bool:
     """Whether what an iteration makes of the rank's part of the data is used in the next one.
 
-    The part is another one after a resize. So is the rank's place in what all ranks have given.
-    Parts that change one by one are caches, and times belong to no part. made_of: what the changes
-    come from
+    The part is another one after a resize, be it of declared data or one that the program computes
+    from its rank and size. So is the rank's place in what all ranks have given. Parts that change
+    one by one are caches, and times belong to no part. made_of: what the changes come from
     """
     whole = program.whole()
     if _is_gathered(changes):
-        own = [base for base, index in program.indexed if whole.sources([index]) & w.RANK]
+        own = [base for base, index in program.indexed if _is_neighbour(index, whole)]
         if any(set(heads) & _passed(base) for base in own):
             return True
-    if not made_of & w.PART or made_of & w.CLOCK or any(change.kept for change in changes):
+    by_hand = bool(made_of & w.SIZE) and _is_divided(changes)
+    if not (made_of & w.PART or by_hand) or made_of & w.CLOCK:
+        return False
+    if any(change.kept and not (by_hand and _is_one_item(change)) for change in changes):
         return False
     todo, seen, sinks = list(heads), {*heads, *changes}, set(program.sinks)
     while todo:
@@ -79,6 +85,125 @@ def is_past(changes: list[Node], heads: list[Node], program: Program, made_of: i
                 seen.add(user)
                 todo.append(user)
     return False
+
+
+def by_slots(changes: list[Node], heads: list[Node], program: Program) -> Role:
+    """SLOTS if each rank sets items that are its own, and the whole is used later; else NONE.
+
+    Such as `results[step] = f(step)` on one rank, added up after the loop. Not if all ranks have
+    got the whole when an iteration ends, nor if a rank only reads the items that are its own. PAST
+    if they are the same items in each iteration: after a resize two ranks have them.
+    """
+    left = left_over(heads)
+    own = [each for each in changes if each.kept and each in left and _is_own_slot(each)]
+    if not own or not _is_used_as_whole(heads, program):
+        return Role.NONE
+    turns = {node for loop in program.loops if loop.over_iterations for node in loop.turns}
+    parts = [part for each in own for part in (*(each.index or ()), *_branches(each))]
+    turning = any(node in turns for node in itertools.islice(made_of(parts), STATES_MAX))
+    return Role.SLOTS if turning or not turns else Role.PAST
+
+
+def _is_used_as_whole(heads: list[Node], program: Program) -> bool:
+    whole, sinks = program.whole(), set(program.sinks)
+    todo, seen = list(heads), set(heads)
+    while todo:
+        node = todo.pop()
+        for user in whole.users(node):
+            reads_own = not user.kept and _bits(user.index or []) & (w.RANK | w.PART)
+            if user in seen or user.control is node or reads_own:
+                continue
+            if user in sinks:
+                return True
+            seen.add(user)
+            todo.append(user)
+    return False
+
+
+def _is_own_slot(change: Node) -> bool:
+    """Whether a change of an item is of one that the rank selects, or of a rank's value."""
+    if change.received or is_on_root(change):
+        return False
+    if _bits([*(change.index or ()), *_branches(change)]) & w.RANK:
+        return True
+    bits = _bits(change.computed)
+    varies = bool(change.index) and _place(Node(change.index or ()))[1]
+    return varies and bool(bits & (w.RANK | w.PART)) and not bits & w.CLOCK
+
+
+def _is_neighbour(index: Node, whole: Whole) -> bool:
+    """Whether an index is this rank, or one beside it; not one of the items that are its part."""
+    place = whole.sources([index]) & PLACES
+    return place == w.RANK or (bool(place & w.RANK) and is_number([index], whole))
+
+
+def is_number(changes: list[Node], whole: Whole) -> bool:
+    """Whether a variable has the number of a rank: what is left of a division by their number."""
+    near = left_over(changes)
+    near |= {part for node in near for part in node.computed}
+    return any(node.divisor and whole.sources(node.divisor) & w.SIZE for node in near)
+
+
+def _is_divided(changes: list[Node]) -> bool:
+    """Whether values are made of the rank and the number of ranks, or of that alone, as they are.
+
+    Not if a condition compares the number of ranks: that makes them anew after a resize.
+    """
+    conditions = [part for change in changes for part in _branches(change)]
+    if _bits(conditions, set(changes)) & w.SIZE:
+        return False
+    near = [*itertools.islice(made_of(changes), STATES_MAX)]
+    bits = _bits(changes)
+    return bits & PLACES == PLACES or (
+        bool(bits & w.SIZE) and not any(node.shared or node.opaque for node in near)
+    )
+
+
+def _is_one_item(change: Node) -> bool:
+    """Whether it changes the same item each time, as `state["part"]`."""
+    return change.index is not None and _place(Node(change.index)) == (0, False)
+
+
+def has_any(change: Node, heads: list[Node]) -> bool:
+    """Whether a change is computed from one of these, conditions aside."""
+    return not set(heads).isdisjoint(itertools.islice(made_of([change]), STATES_MAX))
+
+
+def is_owned(changes: list[Node], heads: list[Node], program: Program) -> bool:
+    """Whether each rank goes on with items that are its own, and reads them as such.
+
+    As `x[i] = f(x[i])` for its `i`: after a resize the item is another rank's, which has the value
+    of the set-up. Sums that are added up over all ranks later are no such items.
+    """
+    left = left_over(heads)
+    if not any(each.kept and each in left and _is_own_slot(each) for each in changes):
+        return False
+    whole, sinks, seen = program.whole(), set(program.sinks), set(changes)
+    versions, reads, known = [*heads], list[Node](), set(heads)
+    while versions:
+        node = versions.pop()
+        for user in set(whole.users(node)) - known:
+            if node in user.passed or node in user.kept:
+                known.add(user)
+                versions.append(user)
+            elif user.index and not user.kept and _bits(user.index or []) & w.RANK:
+                reads.append(user)
+    while reads:
+        for user in whole.users(reads.pop()):
+            if user in sinks:
+                return True
+            if user not in seen:
+                seen.add(user)
+                reads.append(user)
+    return False
+
+
+def _bits(starts: list[Node], without: Container[Node] = ()) -> int:
+    """What these come from, conditions aside, as far as a short walk shows."""
+    found = 0
+    for node in itertools.islice(made_of(starts, without), STATES_MAX):
+        found |= node.source
+    return found
 
 
 def _is_gathered(changes: list[Node]) -> bool:

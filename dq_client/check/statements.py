@@ -10,7 +10,7 @@ from dq_client.check.given import Given
 from dq_client.check.graph import Body, Node
 from dq_client.check.program import Loop, Program
 from dq_client.check.scopes import Function, Scope, rebuilds, scopes_of
-from dq_client.check.values import Values, bound, is_whole, is_zero_test
+from dq_client.check.values import Values, bound, is_collective, is_whole, is_zero_test
 
 
 class Statements(Values):
@@ -110,6 +110,7 @@ class Statements(Values):
         result = self.body.result
         result.passed.append(Node(passed=[value.node()], control=self.control))
         result.kind = result.kind or value.kind
+        self.body.returns = (value.path, value.within)
         if self.scope.parent is not None and self.frame.loop is not None:
             self.sink([])
 
@@ -190,11 +191,12 @@ class Statements(Values):
             tested = self.value(node.test)
             condition = self.condition(tested.nodes, self.ordered(node.test))
         elif not loop.over_iterations:
-            condition = self.condition(source.nodes)
+            condition = self.condition([] if is_collective(*node.body) else source.nodes)
         self.control = condition or self.control
         if not isinstance(node, ast.While):
             items = Node(source.nodes)
             items.varies = True
+            loop.items = items
             within = source.path or source.within
             kind = _kind_of_items(source)
             given = Value([items], kind, passed=True, within=within, parts=source.parts)
@@ -234,7 +236,7 @@ class Statements(Values):
             ways.pop(head, None)
             if ways or head.varies:  # it was changed, not only read
                 self.now[slot] = Node(passed=[head, *ways], kind=head.kind)
-                self.now[slot].ends_loop = True
+                self.now[slot].ends_loop = frame.loop is None or frame.loop.over_iterations
 
     # --- what is bound ----------------------------------------------------------------------------
 
@@ -330,7 +332,9 @@ class Statements(Values):
             target.value, ast.Name | ast.Attribute
         )  # fmt: skip
         old = [] if is_all else [self.get(where.path)]
-        self.change(where, Node([*nodes, *index.nodes], kept=old, kind=base.kind), line)
+        change = Node([*nodes, *index.nodes], kept=old, kind=base.kind)
+        change.index = index.nodes
+        self.change(where, change, line)
 
     def _augmented(self, node: ast.AugAssign) -> None:
         value = self.value(node.value)
@@ -353,6 +357,8 @@ class Statements(Values):
         else:
             slot = self.slot(target.id)
             self.put(slot, Node(new.nodes, kind=old.kind), node.lineno)
+            if slot in self.members and old.kind != w.PLAIN:  # an array of a list, perhaps
+                self.change(Value(within=self.members[slot]), Node(new.nodes), node.lineno)
             if old.kind != w.PLAIN and old.path and old.path != slot:
                 self.change(old, Node(new.nodes, kind=old.kind), node.lineno)
 

@@ -72,7 +72,15 @@ class Values(Calls):
         plain = isinstance(node, ast.JoinedStr | ast.Compare) or (
             isinstance(node, ast.BinOp | ast.UnaryOp) and all(v.kind == w.PLAIN for v in values)
         )
-        return Value([n for v in values for n in v.nodes], w.PLAIN if plain else "")
+        nodes = [n for v in values for n in v.nodes]
+        is_modulo = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)
+        if is_modulo and len(values) > 1 and values[1].nodes:
+            nodes = [Node(nodes)]
+            nodes[0].divisor = values[1].nodes
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+            nodes = [Node(nodes)]
+            nodes[0].index = values[0].nodes
+        return Value(nodes, w.PLAIN if plain else "")
 
     def _defaults(self, node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         """The default values of a function, which are computed where it is defined."""
@@ -167,7 +175,8 @@ class Values(Calls):
         text = node.slice.value if isinstance(node.slice, ast.Constant) else None
         if isinstance(text, str) and ast.unparse(node.value).endswith("environ"):
             return Value([Node(source=w.of_environment(text))])
-        nodes = [*base.nodes, *index.nodes]
+        item = Node([*base.nodes, *index.nodes])
+        item.index, nodes = index.nodes, [item]
         self.program.indexed.append((Node(base.nodes), Node(index.nodes)))
         if is_view(node.slice):
             return Value(nodes, path=base.path, within=base.within)
@@ -191,6 +200,7 @@ class Values(Calls):
                 if tested.nodes:
                     self.control = self.condition(tested.nodes)
         parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+        nodes = [] if is_collective(*parts) else nodes
         for part in parts:
             nodes += self.value(part).nodes
         self.renamed, self.control = renamed, control
@@ -206,6 +216,17 @@ class Values(Calls):
             if isinstance(part, ast.Name | ast.Attribute)
             for n in self.value(part).nodes
         ]
+
+
+def is_collective(*parts: ast.AST) -> bool:
+    """Whether all ranks must do this equally often: there is a collective call in it."""
+    return any(
+        isinstance(n, ast.Call)
+        and isinstance(n.func, ast.Attribute)
+        and n.func.attr.lower() in w.EQUAL
+        for part in parts
+        for n in ast.walk(part)
+    )
 
 
 def is_view(index: ast.expr) -> bool:

@@ -10,7 +10,16 @@ from dq_client.check import words as w
 from dq_client.check.graph import DEPTH_MAX, Call, Node, is_made_of, lead_back, reached, sources
 from dq_client.check.liveness import header_end
 from dq_client.check.program import Loop, Program
-from dq_client.check.roles import Role, is_on_root, is_past, role_of
+from dq_client.check.roles import (
+    Role,
+    by_slots,
+    has_any,
+    is_number,
+    is_on_root,
+    is_owned,
+    is_past,
+    role_of,
+)
 from dq_client.check.scopes import rebuilds, statements_of
 
 SET_UP_METHODS = {"__init__", "__new__", "__post_init__", "__set_name__", "__init_subclass__"}
@@ -95,10 +104,11 @@ class View:
         heads = [h for loop in self._loops for h in self._heads(loop, name)]
         kept = (number, name) in program.kept
         accumulates = self._accumulates(heads, inside, name)
+        role = self._role(inside, heads or self._heads_in_calls(name), name, accumulates)
         return Variable(
             line=self._line_of(nodes),
-            accumulates=accumulates,
-            role=self._role(inside, heads or self._heads_in_calls(name), name, accumulates),
+            accumulates=accumulates or role is Role.SLOTS,
+            role=role,
             used=self._is_used([*heads, *inside] or begun),
             set_up=frozenset() if kept else _words(self._sources_before(begun)),
             loop=frozenset() if kept else _words(self.sources_inside(inside)),
@@ -115,10 +125,11 @@ class View:
         ending = f".{name}"
         heads = [h for loop in self._loops for s, h in loop.heads.items() if s.endswith(ending)]
         accumulates = self._accumulates(heads, inside, ending)
+        role = self._role(inside, heads, ending, accumulates)
         return Variable(
             line=self._line_of(nodes),
-            accumulates=accumulates,
-            role=self._role(inside, heads, ending, accumulates),
+            accumulates=accumulates or role is Role.SLOTS,
+            role=role,
             used=self._is_used([*heads, *(inside or nodes), program.attribute(name)]),
             set_up=_words(self._sources_before(outside)),
             loop=_words(self.sources_inside(inside)),
@@ -305,10 +316,21 @@ class View:
         role = role_of(inside, begun, whole, matters(program), accumulates=accumulates)
         if role is Role.NONE and inside and all(map(is_on_root, inside)):
             return Role.ROOT
-        if role is not Role.NONE or accumulates or not heads:
+        if role is not Role.NONE:
             return role
-        past = is_past(inside, heads, program, self.sources_inside(inside))
-        return Role.PAST if past else role
+        if not heads and (self._scope, name) in program.defaults:
+            root = program.bodies[self._scope].roots.get(name)
+            heads = [root] if root is not None else []  # a function keeps it from call to call
+        if not heads:
+            return role
+        fresh = [n for n in inside if not accumulates or not (n.kept or has_any(n, heads))]
+        if fresh and is_past(fresh, heads, program, self.sources_inside(fresh)):
+            return Role.PAST
+        if accumulates and is_owned(inside, heads, program):
+            return Role.PAST
+        if not accumulates and (role := by_slots(inside, heads, program)) is not Role.NONE:
+            return role
+        return Role.NUMBER if is_number(inside, whole) else Role.NONE
 
     def _at_begins(self, name: str, scopes: set[int] | None = None) -> list[Node]:
         """What a variable, or attributes of one name, are when functions, or these, begin."""
@@ -381,4 +403,5 @@ def matters(program: Program) -> set[Node]:
 
 def _words(bits: int) -> frozenset[str]:
     named = {"rank": w.RANK, "size": w.SIZE, "part": w.PART, "clock": w.CLOCK, "empty": w.EMPTY}
+    named["id"] = w.IDENTITY
     return frozenset(word for word, mask in named.items() if bits & mask)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-# What a value may come from, as bits. TIME, RANDOM and PROCESS are reported as "clock".
-RANK, SIZE, PART, TIME, RANDOM, EMPTY, PROCESS = (1 << k for k in range(7))
-CLOCK = TIME | RANDOM | PROCESS
+# What a value may come from, as bits. TIME, RANDOM, PROCESS and IDENTITY are reported as "clock".
+RANK, SIZE, PART, TIME, RANDOM, EMPTY, PROCESS, IDENTITY = (1 << k for k in range(8))
+CLOCK = TIME | RANDOM | PROCESS | IDENTITY
 
 # Kinds of values.
 SESSION, COMM, GRID, OBJECT, VALUE, LOCAL, RNG, FILE, SHOW, PLAIN, GENERATOR, METHOD = (

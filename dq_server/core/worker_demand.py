@@ -78,11 +78,9 @@ def _wanted_in_queue(turn: Turn, supply: int) -> tuple[int, str]:
     """
     state, left, first = turn.state, supply, ""
     blocked, sums = False, 1  # bit k: a selection of those behind needs k processors
-    for job in state.line(turn.now):
+    for job in state.unpromised(turn.now):  # `overdue` sees to those that are promised
         if left <= 0:
             break
-        if state.start_promised(job):
-            continue  # its start is promised: `overdue` sees to that
         size = smallest_start(job, turn.config.moldable)
         blocked = blocked or size > left
         if size > left:

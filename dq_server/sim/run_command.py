@@ -6,7 +6,7 @@ import math
 import shutil
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,14 @@ from dq_server.sim.pool import costs, read_pool
 from dq_server.sim.progress import progress
 from dq_server.sim.records import Records
 from dq_server.sim.swf import processors_of, read_swf
-from dq_server.sim.toml_workload import read_reservations, read_toml, since
-from dq_server.sim.workload import MOST_NODES, ListedWorkload, RigidWorkload, Workload
+from dq_server.sim.toml_workload import read_outages, read_reservations, read_toml, since
+from dq_server.sim.workload import (
+    MOST_NODES,
+    ListedWorkload,
+    Outage,
+    RigidWorkload,
+    Workload,
+)
 
 DAY_S = 86_400.0
 PLOT_FORMATS = (".png", ".svg", ".pdf")
@@ -127,6 +133,14 @@ PLOT_FORMATS = (".png", ".svg", ".pdf")
     " for LENGTH seconds: maintenance. May be given several times.",
 )
 @click.option(
+    "--outage",
+    "outage",
+    multiple=True,
+    metavar="COUNT:START:LENGTH",
+    help="Let COUNT processors fail, without notice, START seconds after a log's first submission,"
+    " for LENGTH seconds: jobs on them start again. May be given several times.",
+)
+@click.option(
     "--warm-up",
     type=click.FloatRange(min=0),
     metavar="DAYS",
@@ -156,6 +170,7 @@ def run(
     enforce_estimates: bool,
     dependencies: bool,
     reserve: tuple[str, ...],
+    outage: tuple[str, ...],
     warm_up: float | None,
     json_wanted: bool,
     csv: Path | None,
@@ -173,9 +188,13 @@ def run(
         nodes = _processors(workload) if nodes is None else nodes
         jobs = _read(workload, nodes, how, seed, enforce_estimates, dependencies)
         reserved = _reserved(jobs, reserve)
+        pools = pool_words is not None or any(
+            PoolOptions.table in config.options for config in configs.values()
+        )
+        outages = _outages(jobs, outage, alone=not (dependencies or pools))
         runs = []
         for policy, config in configs.items():
-            simulation = Simulation(jobs, nodes, config, reservations=reserved)
+            simulation = Simulation(jobs, nodes, config, reservations=reserved, outages=outages)
             records = _run(simulation, policy, warm_up)
             table = config.options.get(PoolOptions.table, {})
             if pool_words is None and not table:
@@ -224,18 +243,34 @@ def _reserved(jobs: Workload, reserve: tuple[str, ...]) -> Sequence[AdvanceReser
         return jobs.reservations
     if not len(jobs):
         return ()
-    found = []
-    for number, words in enumerate(reserve, 1):
+    tables = [
+        {"name": f"reserved {number}", **span}
+        for number, span in enumerate(_spans("--reserve", reserve), 1)
+    ]
+    return since(jobs.submit_s[0], read_reservations(tables))
+
+
+def _outages(jobs: Workload, outage: tuple[str, ...], *, alone: bool) -> Sequence[Outage]:
+    """`alone`: without what outages cannot be simulated with."""
+    if outage and (isinstance(jobs, ListedWorkload) or not alone):
+        raise InputError(
+            "--outage is for logs, without --dependencies and without a pool: leave them out"
+        )
+    found = read_outages(list(_spans("--outage", outage)))
+    return [one.since(jobs.submit_s[0]) for one in found if len(jobs)]
+
+
+def _spans(option: str, given: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """Processors for a time, as the keys of a table of a study."""
+    for words in given:
         try:
             count, start_s, length_s = words.split(":")
-            table = {"name": f"reserved {number}", "processors": int(count),
-                     "start_s": float(start_s), "duration_s": float(length_s)}  # fmt: skip
+            yield {"processors": int(count), "start_s": float(start_s),
+                   "duration_s": float(length_s)}  # fmt: skip
         except ValueError as error:
             raise InputError(
-                f"--reserve {words}: write COUNT:START:LENGTH, as 20:86400:28800"
+                f"{option} {words}: write COUNT:START:LENGTH, as 20:86400:28800"
             ) from error
-        found += read_reservations([table])
-    return since(jobs.submit_s[0], found)
 
 
 def _processors(workload: Path) -> int:

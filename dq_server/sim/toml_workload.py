@@ -40,7 +40,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dq_server.core.model.errors import InvalidSpec, known_words
 from dq_server.core.model.events import AdvanceReservation
@@ -73,21 +73,27 @@ _TEXTS = {
 }
 _KNOWN = _NUMBERS | _WHOLE | _TEXTS | {"sizes", "times_s", "ask_at_s", "profile"}
 _KNOWN |= {"after", "after_any"} | node_tables.KEYS
+_T = TypeVar("_T")
 _ASKING = {"more", "ask_at_s", "granted_s", "timeout_s"}
 DEFAULT_ITERATIONS = 100
 
 
-def read_toml(path: Path) -> ListedWorkload:
-    """Read a workload; WorkloadError, with file and line, if it makes no sense."""
+def read_tables(path: Path) -> tuple[str, dict[str, Any]]:
+    """Return a TOML file as text and as tables; WorkloadError, with its line, if it is none."""
     try:
         text = path.read_text(encoding="utf-8")
-        data = tomllib.loads(text)
+        return text, tomllib.loads(text)
     except OSError as error:
         raise WorkloadError(f"{path}: {error.strerror or error}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         at = re.search(r"line (\d+)", str(error))
         where = f"{path}:{at[1]}" if at else f"{path}"
         raise WorkloadError(f"{where}: not TOML: {error}") from error
+
+
+def read_toml(path: Path) -> ListedWorkload:
+    """Read a workload; WorkloadError, with file and line, if it makes no sense."""
+    text, data = read_tables(path)
     tables = data.get("job")
     if not isinstance(tables, list) or not tables:
         raise WorkloadError(f"{path}: there is no [[job]] in it")
@@ -118,12 +124,7 @@ def read_toml(path: Path) -> ListedWorkload:
 
 def read_reservations(given: Any) -> list[AdvanceReservation]:
     """Return the tables [[reservation]] of a file; WorkloadError if one makes no sense."""
-    if not isinstance(given, list) or not all(isinstance(table, dict) for table in given):
-        raise WorkloadError("reservation: write [[reservation]], once for each")
-    try:
-        return [_reservation(table) for table in given]
-    except ValueError as error:
-        raise WorkloadError(f"[[reservation]]: {error}") from error
+    return _each("reservation", given, _reservation)
 
 
 def since(first_s: float, given: Iterable[AdvanceReservation]) -> list[AdvanceReservation]:
@@ -133,17 +134,7 @@ def since(first_s: float, given: Iterable[AdvanceReservation]) -> list[AdvanceRe
 
 def read_outages(given: Any) -> list[Outage]:
     """Return the tables [[outage]] of a file, the earliest first; WorkloadError if one is none."""
-    if not isinstance(given, list) or not all(isinstance(table, dict) for table in given):
-        raise WorkloadError("outage: write [[outage]], once for each")
-    found = []
-    try:
-        for table in given:
-            _check_kinds(table, {"processors": int, "start_s": float, "duration_s": float})
-            start_s = float(table["start_s"])
-            found.append(Outage(table["processors"], start_s, start_s + table["duration_s"]))
-    except ValueError as error:
-        raise WorkloadError(f"[[outage]]: {error}") from error
-    found.sort(key=lambda outage: outage.start_s)
+    found = sorted(_each("outage", given, _outage), key=lambda outage: outage.start_s)
     for one, other in pairwise(found):
         if other.start_s < one.end_s:
             raise WorkloadError(
@@ -151,6 +142,22 @@ def read_outages(given: Any) -> list[Outage]:
                 f" {one.start_s:g} s on ends, at {one.end_s:g} s"
             )
     return found
+
+
+def _each(name: str, given: Any, made: Callable[[dict[str, Any]], _T]) -> list[_T]:
+    """What is made of each of the tables of this name."""
+    if not isinstance(given, list) or not all(isinstance(table, dict) for table in given):
+        raise WorkloadError(f"{name}: write [[{name}]], once for each")
+    try:
+        return [made(table) for table in given]
+    except ValueError as error:
+        raise WorkloadError(f"[[{name}]]: {error}") from error
+
+
+def _outage(table: dict[str, Any]) -> Outage:
+    _check_kinds(table, {"processors": int, "start_s": float, "duration_s": float})
+    start_s = float(table["start_s"])
+    return Outage(table["processors"], start_s, start_s + table["duration_s"])
 
 
 def _reservation(table: dict[str, Any]) -> AdvanceReservation:
@@ -210,29 +217,36 @@ def _job(table: dict[str, Any], number: int) -> ListedJob:
     else:
         make, run_s, known = _application(table, (*chain, *others), start)
     spec = JobSpec(
-        name=table.get("name", f"job {number}"),
+        **_common(table, number),
         kind=kind,
         initial=next(grid for grid in chain if grid.size == start),
         configurations=chain,
         other_grids=others,
         estimate_s=table.get("estimate_s", run_s),
-        walltime_s=table.get("walltime_s"),
-        user=table.get("user", ""),
-        group=table.get("group", ""),
-        account=table.get("account", ""),
-        job_class=table.get("class", ""),
-        qos=table.get("qos", ""),
-        priority=table.get("priority", 0),
         reservation=table.get("reservation", ""),
         application=table.get("application", ""),
         scalability=known,
         profile=profile,
-        needs=node_tables.needs(table),
     )
     spec.validate()
     after, after_any = (_numbers(table, name) for name in ("after", "after_any"))
     submit_s = float(table.get("submit_s", 0.0))
     return ListedJob(submit_s, spec, make, number, after, after_any, run_s)
+
+
+def _common(table: dict[str, Any], number: int) -> dict[str, Any]:
+    """Fields of the description that jobs of all kinds have."""
+    return {
+        "name": table.get("name", f"job {number}"),
+        "walltime_s": table.get("walltime_s"),
+        "user": table.get("user", ""),
+        "group": table.get("group", ""),
+        "account": table.get("account", ""),
+        "job_class": table.get("class", ""),
+        "qos": table.get("qos", ""),
+        "priority": table.get("priority", 0),
+        "needs": node_tables.needs(table),
+    }
 
 
 def _crew(table: dict[str, Any], number: int) -> ListedJob:
@@ -245,18 +259,10 @@ def _crew(table: dict[str, Any], number: int) -> ListedJob:
         raise ValueError("a job of workers has max, and work_s, its processor-seconds")
     sizes, work_s = sizes_between(table.get("min", 0), table["max"]), float(table["work_s"])
     spec = JobSpec(
-        name=table.get("name", f"job {number}"),
+        **_common(table, number),
         kind=JobKind.WORKERS,
         initial=sizes[0],
         configurations=sizes,
-        walltime_s=table.get("walltime_s"),
-        user=table.get("user", ""),
-        group=table.get("group", ""),
-        account=table.get("account", ""),
-        job_class=table.get("class", ""),
-        qos=table.get("qos", ""),
-        priority=table.get("priority", 0),
-        needs=node_tables.needs(table),
         workers=Workers(grace_s=0.0),
     )
     spec.validate()

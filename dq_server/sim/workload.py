@@ -168,6 +168,10 @@ class Outage(NamedTuple):
     start_s: float
     end_s: float
 
+    def since(self, first_s: float) -> Outage:
+        """The outage whose times count from `first_s` on, by the clock of the jobs."""
+        return Outage(self.processors, first_s + self.start_s, first_s + self.end_s)
+
     def of(self, parts: Iterable[NodeJoined]) -> Iterator[NodeJoined]:
         """The parts of the machine that fail: the first ones."""
         left = self.processors

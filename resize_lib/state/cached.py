@@ -1,15 +1,19 @@
-"""Functions that keep their results (functools.cache): what they keep cannot be copied.
+"""Functions and properties that keep their results (functools): what they keep cannot be copied.
 
 A rank that joins computes the results anew. They are the same, unless the function uses what the
-loop has changed since: it then refuses.
+loop has changed since: it then refuses. Results that are made of the job's ranks are wrong on all
+of them after a resize.
 """
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
+
+from mpi4py import MPI
 
 from resize_lib.mistakes import short_path
 from resize_lib.state.comparison import Told
@@ -22,11 +26,11 @@ from resize_lib.state.survey import Anchor, Anchors
 
 def stale_results(told: Told, anchors: Anchors) -> str:
     """Why what a function has kept may be wrong in a rank that joins, with its line; empty: not."""
-    functions = list(_functions(anchors))
+    functions = [each for each in _functions(anchors) if not each[2]]
     if not functions:
         return ""
     changed = _Changed(told, anchors)
-    for function, owners in functions:
+    for function, owners, _ in functions:
         name = next(changed.used_by(function, {function}, owners), "")
         if name:
             code = function.__code__
@@ -38,18 +42,63 @@ def stale_results(told: Told, anchors: Anchors) -> str:
     return ""
 
 
-def _functions(anchors: Anchors) -> Iterator[tuple[Any, list[Anchor]]]:
-    """Those that have kept results; of a method with the objects of its class."""
+def results_of_ranks(anchors: Anchors) -> str:
+    """Why a resize makes results wrong that a function has kept, with its line; empty: it does not.
+
+    They are made of a communicator, the session or declared data.
+    """
+    for function, owners, _ in _functions(anchors):
+        name = next(_uses_ranks(function, {function}, owners), "")
+        if name:
+            code = function.__code__
+            return (
+                f"{short_path(code.co_filename)}:{code.co_firstlineno}: {code.co_name} keeps its"
+                f" results (functools) and uses {name}, which is another one after a resize:"
+                " compute them in each iteration, or in @rs.on_resize"
+            )
+    return ""
+
+
+def _uses_ranks(function: Any, seen: set[Any], owners: Sequence[Anchor]) -> Iterator[str]:
+    if not isinstance(function, types.FunctionType) or not is_program_function(function):
+        return
+    names = _names(function.__code__)
+    if "COMM_WORLD" in names:
+        yield "COMM_WORLD"
+    values = {name: function.__globals__[name] for name in names & function.__globals__.keys()}
+    for own in owners:
+        parts = attributes(own.get())
+        values |= {name: parts[name] for name in names & parts.keys()}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with suppress(ValueError):  # an empty cell
+            values[name] = cell.cell_contents
+    for name, value in sorted(values.items()):
+        if isinstance(value, MPI.Comm) or type(value).__module__.partition(".")[0] == "resize_lib":
+            yield name
+        elif isinstance(value, types.FunctionType) and value not in seen:
+            seen.add(value)
+            yield from _uses_ranks(value, seen, ())
+
+
+def _functions(anchors: Anchors) -> Iterator[tuple[Any, list[Anchor], bool]]:
+    """Those that have kept results; of a method the objects of its class, and if they have them."""
     found = [(anchor, anchor.get()) for anchor in anchors.by_key.values()]
     for anchor, value in found:
         if anchor.kind is CACHED and value is not None and value.cache_info().misses:
-            yield value.__wrapped__, []
+            yield value.__wrapped__, [], False
         if anchor.kind is CLASS and value is not None:
-            methods = [part for part in vars(value).values() if kind_of(part) is CACHED]
-            owners = [own for own, each in found if methods and isinstance(each, value)]
-            for part in methods:
-                if part.cache_info().misses:
-                    yield part.__wrapped__, owners
+            parts = [part for part in vars(value).values() if _keeps(part)]
+            owners = [own for own, each in found if parts and isinstance(each, value)]
+            for part in parts:
+                if isinstance(part, functools.cached_property):
+                    if any(part.attrname in vars(own.get()) for own in owners):
+                        yield part.func, owners, True
+                elif part.cache_info().misses:
+                    yield part.__wrapped__, owners, False
+
+
+def _keeps(part: Any) -> bool:
+    return isinstance(part, functools.cached_property) or kind_of(part) is CACHED
 
 
 class _Changed:

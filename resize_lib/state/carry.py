@@ -28,7 +28,7 @@ from resize_lib.server_link import say
 from resize_lib.state import iterators, packing, survey, verdict
 from resize_lib.state.alone import AtEnd
 from resize_lib.state.arrival import Prepared, place_of
-from resize_lib.state.cached import stale_results
+from resize_lib.state.cached import results_of_ranks, stale_results
 from resize_lib.state.comparison import Told, differences, told_of, union
 from resize_lib.state.entry import NOT_KEPT, Entry
 from resize_lib.state.hindrance import hindrance
@@ -239,7 +239,7 @@ class Carry:
             if path not in differing and path not in found.unreadable
         }
         try:
-            why = stale_results(told, found.anchors)
+            why = results_of_ranks(found.anchors) or stale_results(told, found.anchors)
             if why:
                 return Sent(why=why)
             packed = packing.pack(changed, found.anchors, Known(self.session).name)
@@ -388,7 +388,9 @@ class Carry:
         why = mine.why
         if found is not None:
             try:
-                why = loss(self.sources, mine, found, differing, leaving=leavers, comm=comm)
+                why = results_of_ranks(found.anchors) or loss(
+                    self.sources, mine, found, differing, leaving=leavers, comm=comm
+                )
             except Exception as e:  # any source may be too deep: the others wait for an answer
                 why = f"the program's source cannot be read: {said(e)}"
         if os.environ.get(ACTION_VARIABLE) == "warn" and why:

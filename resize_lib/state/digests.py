@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import copyreg
 import enum
+import functools
 import hashlib
 import itertools
 import marshal
@@ -19,7 +20,6 @@ import types
 import warnings
 import weakref
 from collections.abc import Callable
-from functools import partial
 from pathlib import PurePath
 from typing import Any, TypeAlias
 
@@ -45,7 +45,7 @@ class CannotDigestError(Exception):
     """A value whose contents cannot be read: the state of a socket, of a running generator."""
 
 
-_sha1 = partial(hashlib.sha1, usedforsecurity=False)  # the fastest that there is
+_sha1 = functools.partial(hashlib.sha1, usedforsecurity=False)  # the fastest that there is
 
 
 def short(data: bytes) -> bytes:
@@ -197,6 +197,8 @@ class _Reader:
             return f"P{kind.__qualname__}{value}".encode()
         if isinstance(value, types.CodeType):  # cannot change
             return f"C{value.co_filename}{value.co_names}".encode() + value.co_code
+        if functions := wrapped(value):
+            return b"D" + self._joined(self.read(each, depth) for each in functions)
         if isinstance(value, types.MethodType | types.BuiltinMethodType):
             return b"M" + value.__name__.encode() + self.read(value.__self__, depth)
         if hasattr(value, "detach") and hasattr(value, "cpu"):  # a tensor of torch
@@ -276,6 +278,18 @@ def reduced(value: Any) -> str | tuple[Any, ...]:
     except Exception as e:  # any class may raise anything
         raise CannotDigestError(f"cannot copy a {type(value).__name__}: {e}") from e
     return found
+
+
+def wrapped(value: Any) -> list[Any]:
+    """The functions in what a class has as a property, a static or class method; else none."""
+    match value:
+        case staticmethod() | classmethod():
+            return [value.__func__]
+        case property():
+            return [value.fget, value.fset, value.fdel]
+        case functools.cached_property():
+            return [value.func]
+    return []
 
 
 def _is_function_in_c(value: Any) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 
+import numpy as np
 from mpi4py import MPI
 
 from dq_client.check.facts import Variable
+from dq_client.check.roles import Role
 from resize_lib.state import verdict
 from resize_lib.state.comparison import Told
 from resize_lib.state.objects import FILE, STREAMS
@@ -35,6 +37,7 @@ def loss(
     if comm.rank == 0 and not why and leaving:
         stay = [rank for rank in range(comm.size) if rank not in leaving]
         why = _stale(sources, mine, found, renumbered=stay != list(range(len(stay))))
+        why = why or _absent(sources, found, len(stay))
     return why or _misplaced(sources, found, differing, first=comm.rank == 0)
 
 
@@ -91,6 +94,18 @@ def _stale(sources: Sources, mine: Told, found: Survey, *, renumbered: bool) -> 
         why = verdict.stale(before, now, facts, renumbered=renumbered)
         if why:
             return _said(sources, found, path, 0, why)
+    return ""
+
+
+def _absent(sources: Sources, found: Survey, size: int) -> str:
+    """Numbers of ranks that there are no more, such as that of who writes next."""
+    for path, place in found.places.items():
+        facts = sources.variable(found, path)
+        if facts.role is Role.NUMBER and facts.used and CONTENTS not in path:
+            value = place.get()
+            if isinstance(value, int | np.integer) and value >= size:
+                why = f"is {value}, the number of a rank that leaves"
+                return _said(sources, found, path, facts.changed_line, why)
     return ""
 
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from resize_lib.state import digests, iterators
-from resize_lib.state.program import is_program_class, is_program_function
+from resize_lib.state.program import is_program_class, is_program_file, is_program_function
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,22 +259,25 @@ def attributes(value: Any) -> dict[str, Any]:
 
 
 def _data(cls: type) -> dict[str, Any]:
-    return {
-        name: part
-        for name, part in vars(cls).items()
-        if not name.startswith("__") and not _is_descriptor(part)
-    }
+    """Its own attributes and methods: not how Python finds them, and nothing made by packages."""
+    return {name: part for name, part in vars(cls).items() if _is_own(name, part)}
+
+
+def _is_own(name: str, part: Any) -> bool:
+    functions = digests.wrapped(part)
+    if name.startswith("__"):  # `__call__`, but nothing that was made for a dataclass
+        codes = [f.__code__ for f in functions or [part] if isinstance(f, types.FunctionType)]
+        return any(is_program_file(code.co_filename) for code in codes)
+    if isinstance(part, types.FunctionType):
+        return is_program_function(part)
+    described = hasattr(type(part), "__get__") and not is_program_class(type(part))
+    return bool(functions) or not described
 
 
 def attribute(value: Any, name: str) -> Any:
     """One of them."""
     own = getattr(value, "__dict__", {})
     return own[name] if name in own else attributes(value)[name]
-
-
-def _is_descriptor(part: Any) -> bool:
-    made = isinstance(part, types.FunctionType | staticmethod | classmethod | property)
-    return made or hasattr(type(part), "__get__")
 
 
 def set_attribute(owner: Any, name: str, value: Any) -> None:

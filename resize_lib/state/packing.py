@@ -24,7 +24,7 @@ from mpi4py import MPI
 
 from resize_lib.redistribution.blocks import address_of
 from resize_lib.state import views
-from resize_lib.state.digests import ATOMS
+from resize_lib.state.digests import ATOMS, wrapped
 from resize_lib.state.iterators import CannotCopyError
 from resize_lib.state.objects import ARRAY
 from resize_lib.state.places import CONTENTS, Path, Place
@@ -81,6 +81,8 @@ class _Pickler(pickle.Pickler):
             view = views.view_of(value, root) if root is not value else None
             if view is not None:
                 return views.made, (view, root)
+        if isinstance(value, staticmethod | classmethod | property):
+            return type(value), tuple(wrapped(value))
         return NotImplemented
 
     def persistent_id(self, value: Any) -> Any:

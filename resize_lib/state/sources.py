@@ -7,11 +7,12 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from types import FunctionType, MethodType
 from typing import Any
 
 from dq_client.check.facts import Facts, Lines, Variable, facts_of
 from resize_lib.mistakes import short_path
-from resize_lib.state import verdict
+from resize_lib.state import digests, verdict
 from resize_lib.state.places import Path
 from resize_lib.state.program import MODULE, Owner, Scope, innermost
 from resize_lib.state.survey import CLASSES, SETTINGS, Origin, Survey
@@ -81,7 +82,10 @@ class Sources:
             key = survey.anchors.origin(path), self._lines
             if key not in self._variables:
                 self._variables[key] = self._read(scope, key[0], survey.scopes.values())
-            found = self._by_path[path] = self._variables[key]
+            found = self._variables[key]
+            if not found.used and _is_method(survey, path):  # a call does not show as a use
+                found = replace(found, used=True)
+            self._by_path[path] = found
         return found
 
     def _read(self, scope: Scope | None, origin: Origin, scopes: Iterable[Scope]) -> Variable:
@@ -95,7 +99,8 @@ class Sources:
             bound = cell if cell.set_up or not root.set_up else root
             root = replace(cell, line=bound.line, file=bound.file, set_up=cell.set_up | root.set_up)
         elif origin.memory:
-            return replace(root, accumulates=True, used=True)
+            kept = self._default(origin)
+            return replace(root, accumulates=True, used=True, loop=kept.loop, role=kept.role)
         imported = scope is not None and scope.module is not None and not scope.line
         if not origin.attribute and not (imported and origin.first[0] == "v"):
             return root
@@ -119,6 +124,13 @@ class Sources:
         facts = self._facts_of(file)
         running = running_in(file, scopes)
         return facts.variable(function, function, name, running) if facts.known else None
+
+    def _default(self, origin: Origin) -> Variable:
+        """About a parameter whose default argument a function keeps, and changes."""
+        if origin.default is None:
+            return verdict.NOT_KNOWN
+        file, function, name = origin.default
+        return self._facts_of(file).variable(function, 0, name)
 
     def is_known(self, survey: Survey, path: Path) -> bool:
         """Whether there is a source that says something about it."""
@@ -145,6 +157,13 @@ class Sources:
 def running_in(file: str, scopes: Iterable[Scope]) -> Lines:
     """The functions of a file that run now, by their first lines, and the lines that run."""
     return tuple((s.function, s.line) for s in scopes if s.file == file and s.frame is not None)
+
+
+def _is_method(survey: Survey, path: Path) -> bool:
+    """Whether it is what a class or an object has as a method or property."""
+    place = survey.places.get(path)
+    value = place.get() if place is not None and path[1][0] == "a" else None
+    return isinstance(value, FunctionType | MethodType) or bool(digests.wrapped(value))
 
 
 def is_setting(path: Path) -> bool:

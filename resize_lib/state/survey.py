@@ -26,6 +26,7 @@ from resize_lib.state.objects import Kind
 from resize_lib.state.places import CONTENTS, KEYS, Path, Place, keys_of
 from resize_lib.state.program import Owner, Scope, is_program_class
 
+Kept: TypeAlias = tuple[str, int, str]
 Live: TypeAlias = Mapping[Owner, frozenset[str]]  # names by owner; others: all
 
 SETTINGS = "setting"  # the owner of what a process has once: random generators, environment
@@ -55,13 +56,15 @@ class Origin:
 
     memory: it goes through what a function keeps: a cell of a closure, a default argument
     cell: of the last such cell, the function's file and first line, and the variable's name
+    default: the same of the last such default argument
     """
 
     owner: Owner
     first: tuple[Any, ...]
     attribute: str
     memory: bool
-    cell: tuple[str, int, str] | None = None
+    cell: Kept | None = None
+    default: Kept | None = None
 
 
 @dataclass(slots=True)
@@ -136,12 +139,11 @@ class Anchors:
             return Origin(UNKNOWN, step, "", memory=False)
         base = anchor.origin
         if step[0] in MEMORIES:
-            code, cell = getattr(anchor.get(), "__code__", None), None
-            if step[0] == "c" and code is not None:
-                cell = code.co_filename, code.co_firstlineno, step[2]
-            return Origin(base.owner, base.first, "", memory=True, cell=cell)
+            kept = _kept(anchor.get(), step)
+            cell, default = (kept, None) if step[0] == "c" else (None, kept)
+            return Origin(base.owner, base.first, "", memory=True, cell=cell, default=default)
         name = step[1] if step[0] == "a" else base.attribute
-        return Origin(base.owner, base.first, name, memory=base.memory, cell=base.cell)
+        return Origin(base.owner, base.first, name, base.memory, base.cell, base.default)
 
     def shown(self, path: Path) -> str:
         """A path as a programmer writes it: `solver.t`, `TABLE['t']`."""
@@ -360,6 +362,18 @@ class Survey:
             self.places[path] = Place(setting, CONTENTS, settings.KIND)
             value = setting.read()
             self.digests[path] = digests.plain(value) or digests.of(value)
+
+
+def _kept(function: Any, step: tuple[Any, ...]) -> Kept | None:
+    """The variable in which a function keeps what a step leads to; None: the function is gone."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return None
+    name = step[-1]
+    if step[0] == "d":
+        names = code.co_varnames[: code.co_argcount]
+        name = names[len(names) - len(function.__defaults__) + step[1]]
+    return code.co_filename, code.co_firstlineno, name
 
 
 def _is_plain(cls: type) -> bool:

@@ -90,6 +90,12 @@ _PAST = (
 )
 
 
+_IDENTITY = (
+    "depends on what id() gives, which is another number in each process: use a key that is the"
+    " same on every rank, such as a name or a number"
+)
+
+
 def by_place(facts: Variable) -> Role:
     """How ranks change a variable by their place among the others, if that matters."""
     return facts.role if facts.used and not facts.rebuilt else Role.NONE
@@ -134,7 +140,10 @@ def _unchanged(seen: Seen, facts: Variable) -> tuple[Fate, str]:
 
 def _changed(seen: Seen, facts: Variable) -> tuple[Fate, str]:
     if not seen.equal:
-        part = "size" in facts.set_up and facts.used and _adds(facts)
+        if "id" in facts.loop and facts.used:
+            return Fate.REFUSE, _IDENTITY
+        by_size = "size" in facts.set_up or ("rank" in facts.set_up and "size" in facts.loop)
+        part = by_size and facts.used and _adds(facts)
         return (Fate.REFUSE, _DERIVED) if part else (Fate.KEEP, "")
     local = facts.loop & LOCAL
     if seen.alone and facts.role is Role.ROOT:

@@ -45,12 +45,41 @@ LEFT = "comm.rank - 1 if comm.rank > 0 else MPI.PROC_NULL"
         ("g = []", "x.local[:] += sum(g[:comm.rank])\ng = comm.allgather(len(x.local))", "g", Role.PAST),
         ("g = []", "x.local[:] += g[comm.rank]\ng = np.cumsum(comm.allgather(len(x.local)))", "g", Role.PAST),
         ("g = []", "x.local[:] += g[0]\ng = np.cumsum(comm.allgather(len(x.local)))", "g", Role.NONE),
+        ("g = []", "x.local[:] += g[(comm.rank + 1) % comm.size]\ng = comm.allgather(len(x.local))", "g", Role.PAST),
+        ("g = []", "for i in range(comm.rank, 9, comm.size):\n    x.local[:] += g[i]\ng = sum(comm.allgather([t]), [])", "g", Role.NONE),
         ("g = []", "x.local[:] += np.sum(g)\ng = comm.allgather(len(x.local))", "g", Role.NONE),
         ("g = 0.0", "now = x.local.sum()\ncomm.allreduce(now)\nprint(now - g)\ng = now", "g", Role.NONE),
         ("g = 0.0", "x.local[:] -= g\ng = comm.allreduce(x.local.sum())", "g", Role.NONE),
         ("g = None", "if g is None or len(g) < len(x.local):\n    g = np.empty(len(x.local))\nnp.exp(x.local, out=g)\nx.local[:] = g", "g", Role.NONE),
         ("import time\ng = 1.0", "save(g)\nt0 = time.time()\nx.local[:] += 1\ng = len(x.local) / (time.time() - t0)", "g", Role.NONE),
         ("g = 0.0", "g = x.local.sum()\ncomm.allreduce(g)", "g", Role.NONE),
+        # the same of a part that the program computes from rank and size
+        ("g = 0", "x.local[:] += g\ng = sum(range(comm.rank, 9, comm.size))", "g", Role.PAST),
+        ("g = [1]", "out = []\nfor p in g:\n    out.append(p)\ng = comm.alltoall(out)", "g", Role.PAST),
+        ("g = 0", "x.local[:] += g\nif comm.size != n:\n    n = comm.size\n    g = 9 * comm.rank // n", "g", Role.NONE),
+        ("g = 0", "x.local[:] += g\ng = comm.allreduce(sum(range(comm.rank, 9, comm.size)))", "g", Role.NONE),
+        # items that each rank sets, of what is used as a whole
+        ("g = np.zeros(99)", "g[t * comm.size + comm.rank] = 1\nx.local[:] += g.sum()", "g", Role.SLOTS),
+        ("g = {}", "if t % comm.size == comm.rank:\n    g[t] = 1\nx.local[:] += len(g)", "g", Role.SLOTS),
+        ("g = np.zeros(99)", "g[t] = x.local.sum()\nx.local[:] += g.sum()", "g", Role.SLOTS),
+        ("g = np.zeros(9)", "for i in range(comm.rank, 9, comm.size):\n    g[i] = t\nx.local[:] += g.sum()", "g", Role.PAST),
+        ("g = np.zeros(9)", "g[:] = 0\nfor i in range(comm.rank, 9, comm.size):\n    g[i] = t\nx.local[:] += g.sum()", "g", Role.NONE),
+        ("g = np.zeros(9)", "for i in range(comm.rank, 9, comm.size):\n    g[i] = t\nx.local[:] += g[comm.rank]", "g", Role.NONE),
+        ("g = np.zeros(9)", "g[comm.rank] = t\ncomm.Allgather(MPI.IN_PLACE, g)\nx.local[:] += g.sum()", "g", Role.NONE),
+        ("g = np.zeros(9)", "g[1:-1] = x.local\nx.local[:] = g[:-2]", "g", Role.NONE),
+        # items that each rank goes on with
+        ("g = np.zeros(9)", "for i in range(comm.rank, 9, comm.size):\n    g[i] = g[i] + t\nx.local[:] += g[comm.rank]", "g", Role.PAST),
+        ("g = np.zeros(9)", "for i in range(comm.rank, 9, comm.size):\n    g[i] += t\nx.local[:] += g.sum()", "g", Role.NONE),
+        ("g = {}", "for i in range(comm.rank, 9, comm.size):\n    g[i] = t\n    x.local[:] += i in g", "g", Role.NONE),
+        # the number of ranks alone
+        ("g = None", "if g is None:\n    g = comm.size\nx.local[:] += g", "g", Role.PAST),
+        ("g = 1.0", "x.local[:] += g\ng = comm.allreduce(t) / comm.size", "g", Role.NONE),
+        ("g = {}", "if 'n' not in g:\n    g['n'] = range(comm.rank, 9, comm.size)\nx.local[:] += sum(g['n'])", "g", Role.PAST),
+        # a part that is made in the first iteration
+        ("g = None", "if g is None:\n    g = np.arange(comm.rank, 9, comm.size)\ng += 1\nx.local[:] += g.sum()", "g", Role.PAST),
+        # the number of a rank
+        ("g = 0", "x.local[:] += comm.rank == g\ng = (g + 1) % comm.size", "g", Role.NUMBER),
+        ("g = 0", "x.local[:] += comm.rank == g\ng = (g + 1) % 4", "g", Role.NONE),
         # nothing of all this
         # by rank 0 alone
         ("g = 0", "if comm.rank == 0:\n    g += t\nx.local[:] += g", "g", Role.ROOT),

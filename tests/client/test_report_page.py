@@ -14,6 +14,7 @@ import pytest
 from dq_client.base.errors import UsageError
 from dq_client.show.report.data import checked
 from dq_client.show.report.page import render, write_report
+from dq_client.show.report.pictures import STATIC
 from tests.client.report_data import job, mix, overshot, report, stay, thesis
 
 HOSTILE = "<script>alert('x')</script>\"' onload=\"y\" &amp; \x1b[31m\u202e\x00"
@@ -206,6 +207,31 @@ def test_a_table_of_very_many_jobs_has_the_latest(monkeypatch: pytest.MonkeyPatc
     assert [n for n in range(1, 6) if f"name-{n}" in found.text] == [3, 4, 5]
     assert "The latest 3 of 5: dq acct lists all." in found.words
     assert "The latest" not in page(report(jobs[:3])).text
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of #rrggbb (WCAG 2.1)."""
+    parts = (int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5))
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_words_of_page_and_report_can_be_read(theme: int) -> None:
+    """Contrast as WCAG 2.1 AA asks for."""
+    text = (STATIC / "pictures.css").read_text()
+    colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", text.split("@media")[theme]))
+    for words in ("ink", "soft", "faint", "accent", "best", "warn", "bad"):
+        for ground in ("card", "page"):
+            assert contrast(colours[words], colours[ground]) > 4.5, (words, ground)
+    for k in range(8):  # the number of a job on its block: black or white (inkOn in text.js)
+        ink = "#000000" if luminance(colours[f"c{k}"]) > 0.179 else "#ffffff"
+        assert contrast(ink, colours[f"c{k}"]) > 4.5, f"c{k}"
 
 
 def test_times_begin_with_the_submission() -> None:

@@ -248,6 +248,17 @@ def test_ten_thousand_jobs_are_reached_by_keys_and_drawn_by_the_screenful() -> N
     tried(model, use)
 
 
+def test_an_element_of_an_array_has_its_index_and_a_rigid_job_no_iterations() -> None:
+    model = Model()
+    model.take(answer([job(1, name="sweep") | {"array_index": 7, "remap_points": 0}]))
+
+    async def use(top: Top, pilot: Pilot) -> None:
+        (line,) = [line for line in seen(top).split("\n") if "sweep" in line]
+        assert "sweep[7]" in line and " 0 " not in line
+
+    tried(model, use, (124, 36))
+
+
 @given(st.text(), st.integers(2, 30), st.booleans())
 def test_a_cell_is_as_wide_as_its_column(text: str, width: int, right: bool) -> None:
     assert cell_len(fitted(printable(text), width, right=right)) == width

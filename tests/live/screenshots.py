@@ -1,8 +1,9 @@
 """The pictures of the documentation: `python -m tests.live.screenshots [FOLDER]`.
 
 A cluster with a job that has grown, one that has taken some of its processors, and a queue; seen in
-a browser, on a phone, in a terminal, and as a report. A text terminal's picture is drawn by the
-browser, too, so that all are PNG files of one kind.
+a browser, on a phone, in a terminal, and as a report. The browser also draws the terminal's
+picture, so that all are PNG files of one kind. The jobs run the tutorial's program, which sleeps
+for most of an iteration, so the pictures depend little on the load of the machine.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dq_client.show.feed.model import Model
 from dq_client.show.top.app import Top
 from harness.commands import ROOT
 from harness.live import Live
+from harness.pages import blocks, put
 from tests.live.browsing import browser, resize, theme, until
 
 FOLDER = ROOT / "docs/images"
@@ -34,7 +36,9 @@ PAGES = (
 TERMINAL = (124, 36)
 COLOURS = 200
 SCENE_S = 6.0  # for the job to go on on what it was left
-MATMUL = ("python", "-m", "apps.matmul", "--n", 700, "--iterations", 100_000)
+PLATE = ("python", "plate.py")
+REASONS = """[...document.querySelectorAll('.row.job .sub')].map(sub => sub.textContent)
+  .every(text => !text.startsWith('waits') || text.includes(':'))"""
 BLOCKS = "Number(document.getElementById('gantt').dataset.blocks)"
 
 
@@ -44,19 +48,29 @@ def scene(folder: Path) -> Iterator[tuple[Live, int]]:
     cluster = Live(folder / "home")
     try:
         cluster.up(4)
+        (folder / "plate.py").write_text(plate())
         words = ("--array", "0-11%3", "-n", 1, "--name", "mesh it", "--wait", "--", "sleep", 0.2)
         cluster.dq("submit", *words)
-        job = cluster.submit("-n", 1, "--sizes", "1,2,4", "--name", "heat", "--", *MATMUL)
-        cluster.wait(job, lambda j: len(j["sizes"]) >= 3 and j["sizes"][-1]["iterations"] > 3, 120)
-        other = cluster.submit("-n", 2, "--kind", "rigid", "--name", "mesh", "--", *MATMUL)
+        there = ("--chdir", folder)
+        job = cluster.submit(*there, "-n", 2, "--sizes", "1,2,4", "--name", "heat", "--", *PLATE)
+        cluster.wait(job, lambda j: len(j["sizes"]) >= 2 and j["sizes"][-1]["iterations"] > 20, 120)
+        rigid = (*there, "--kind", "rigid")
+        other = cluster.submit(*rigid, "-n", 2, "--name", "mesh", "--", *PLATE)
         cluster.wait(other, lambda j: j["state"] == "running", 120)
         for name, size in (("spectrum", 2), ("train", 4)):
-            cluster.submit("-n", size, "--kind", "rigid", "--name", name, "--", *MATMUL)
-        cluster.submit("-n", 1, "--array", "0-2", "--name", "sweep", "--", "python", "sweep.py")
+            cluster.submit(*rigid, "-n", size, "--name", name, "--", *PLATE)
+        cluster.submit("-n", 1, "--array", "0-2", "--name", "sweep", "--", "sleep", 60)
         time.sleep(SCENE_S)
         yield cluster, job
     finally:
         cluster.clear()
+
+
+def plate() -> str:
+    """The program of the tutorial, with iterations until it is killed."""
+    (block,) = (block.text for block in blocks("tutorial.md") if "plate.py <<'EOF'" in block.text)
+    program = block.partition("<<'EOF'\n")[2].partition("\nEOF\n")[0] + "\n"
+    return put(program, {"rs.iterations(60)": "rs.iterations(100_000)"})
 
 
 def shoot(folder: Path) -> list[Path]:
@@ -75,6 +89,7 @@ def shoot(folder: Path) -> list[Path]:
         until(driver, f"{row} !== undefined", bool)
         driver.execute_script(f"{row}.click()")
         until(driver, "document.querySelectorAll('#tab tr').length", lambda rows: rows >= 3)
+        until(driver, REASONS, bool)
         made = []
         for name, look, width, height in PAGES:
             theme(driver, look)

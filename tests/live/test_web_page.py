@@ -25,6 +25,26 @@ HAS_OVERFLOW = "document.documentElement.scrollWidth > innerWidth"
 NAME = "<script>window.bad=1</script>"
 
 
+# Name, colour and line of each job in the list.
+ROWS = """[...document.querySelectorAll('.row.job')].filter(row => !row.hidden).map(row => [
+  row.children[2].textContent, getComputedStyle(row.children[0]).backgroundColor,
+  row.children[5].textContent])"""
+OVER = """
+const gantt = document.getElementById('gantt'), tip = document.querySelector('.tip');
+const box = gantt.getBoundingClientRect();
+const at = {clientX: box.left + box.width * arguments[0], clientY: box.top + 8};
+gantt.dispatchEvent(new PointerEvent('pointermove', at));
+const shown = tip.getBoundingClientRect();
+const far = Math.abs(shown.right - at.clientX) > 500 || shown.top - at.clientY > 30;
+return tip.hidden || far ? '' : tip.textContent;
+"""
+
+
+def over(driver: Any, share: float) -> str:
+    """The tip beside a pointer that is over the first node, at this share of the width."""
+    return str(driver.execute_script(OVER, share))
+
+
 def pixels(driver: Any) -> str:
     """What the Gantt looks like."""
     return str(driver.execute_script("return document.getElementById('gantt').toDataURL()"))
@@ -35,6 +55,8 @@ def test_a_job_grows_before_ones_eyes(cluster: Live) -> None:
     job = cluster.submit("--sizes", "1,2", "-n", 1, "--name", NAME, "--", *words)
     cluster.wait(job, lambda j: j["remap_points"] > 2)
     cluster.dq("resize", job, 1, "--hold")
+    rigid = ("-n", 1, "--kind", "rigid", "--array", "1-2", "--name", "sweep", "--", "sleep", 600)
+    array = cluster.submit(*rigid)
     cluster.wait(job, lambda j: j["processors"] == 1 and j["sizes"][-1]["iterations"] > 2)
     url = json.loads(cluster.dq("web", "--detach", "--json"))["url"]
     with browser() as driver:
@@ -43,6 +65,12 @@ def test_a_job_grows_before_ones_eyes(cluster: Live) -> None:
         assert "token" not in driver.current_url
         before = until(driver, BLOCKS, lambda n: n >= 1)
         until(driver, "document.querySelectorAll('.row.job').length", lambda n: n >= 1)
+        listed = until(driver, ROWS, lambda rows: len(rows) == 3 and all(row[1] for row in rows))
+        (_, own, said), *others = listed
+        assert "iterations" in said and not any("iterations" in row[2] for row in others)
+        assert [row[0] for row in others] == ["sweep[1]", "sweep[2]"]
+        assert len({colour for _, colour, _ in listed}) == 3 and own != "rgba(0, 0, 0, 0)"
+        assert (tip := over(driver, 0.98)).startswith(NAME) and "1 processor" in tip
         driver.execute_script("window.mark = 1; document.querySelector('.row.job').click()")
         until(driver, "document.getElementById('h-job').textContent", lambda t: NAME in t)
         curve = "document.querySelectorAll('#tab tr').length"
@@ -59,7 +87,7 @@ def test_a_job_grows_before_ones_eyes(cluster: Live) -> None:
         script = "const f = document.getElementById('job-filter'); f.value = 'ended';"
         driver.execute_script(f"{script} f.dispatchEvent(new Event('change'))")
         none = "document.getElementById('jobs').dataset.none"
-        until(driver, none, lambda text: text == "No such job among 1: choose “all” above.")
+        until(driver, none, lambda text: text == "No such job among 3: choose “all” above.")
         for name in ("light", "dark"):
             theme(driver, name)
             for width in (1300, 390):
@@ -68,7 +96,7 @@ def test_a_job_grows_before_ones_eyes(cluster: Live) -> None:
         assert driver.execute_script("return [window.mark, window.bad ?? null]") == [1, None]
         # Nothing was forbidden by the page's own policy, and no script has failed.
         assert [e for e in driver.get_log("browser") if e["level"] == "SEVERE"] == []
-        cluster.dq("kill", job)
+        cluster.dq("kill", job, array)
 
 
 TIMES_S = [0, 4e-4, 0.02, 0.9994, 0.9996, 16.0, 60.1, 99.6, 120, 125, 7200, 7260, 172_800, 180_000]

@@ -190,6 +190,64 @@ def ring() -> Any:
     return first
 
 
+class Counted:
+    """A descriptor with a state."""
+
+    def __init__(self) -> None:
+        self.reads = 0
+
+    def __get__(self, owner: object, _: object = None) -> int:
+        self.reads += 1
+        return self.reads
+
+
+def class_with_state_in_methods() -> Any:
+    def counts(function: Callable[..., Any]) -> Callable[..., int]:
+        calls = [0]
+
+        def outer(*_: Any) -> int:
+            calls[0] += 1
+            return calls[0]
+
+        return outer
+
+    class Kind:
+        read = Counted()
+
+        def default(self, seen: list[int] = []) -> int:  # noqa: B006
+            seen.append(1)
+            return len(seen)
+
+        def __call__(self, *, box: dict[str, int] = {"n": 0}) -> int:  # noqa: B006
+            box["n"] += 1
+            return box["n"]
+
+        @staticmethod
+        def static(seen: list[int] = []) -> int:  # noqa: B006
+            seen.append(1)
+            return len(seen)
+
+        @classmethod
+        def of_class(cls, seen: list[int] = []) -> int:  # noqa: B006
+            seen.append(1)
+            return len(seen)
+
+        @property
+        def shown(self, seen: list[int] = []) -> int:  # noqa: B006
+            seen.append(1)
+            return len(seen)
+
+        decorated = counts(len)
+
+    return Kind
+
+
+def use_methods(kind: Any) -> list[int]:
+    it = kind()
+    used = [it.default(), it(), it.static(), it.of_class(), it.shown, it.decorated(), it.read]
+    return [int(each) for each in used]
+
+
 MODULES = {each.__name__: each for each in (datetime, decimal, functools, operator)}
 
 
@@ -545,6 +603,23 @@ def test_data_of_a_class_travel() -> None:
     assert old.names["Kind"] is not new.names["Kind"]
     for scope in (old, new):
         assert (scope.names["Kind"].count, scope.names["Kind"].all) == (1, [1])
+
+
+def test_what_methods_keep_travels() -> None:
+    old, new = travelled(
+        lambda: {"Kind": class_with_state_in_methods()}, lambda names: use_methods(names["Kind"])
+    )
+    for scope in (old, new):
+        assert use_methods(scope.names["Kind"]) == [2] * 7
+
+
+def test_a_method_that_is_another_one_now_travels() -> None:
+    code = "Kind.default, Kind.static = Kind.__call__, staticmethod(Kind.of_class)"
+    old, new = travelled(lambda: {"Kind": class_with_state_in_methods()}, run(code))
+    for scope in (old, new):
+        kind = scope.names["Kind"]
+        assert kind.default is kind.__call__
+        assert (kind().default(), kind().static(), kind.of_class()) == (1, 1, 2)
 
 
 def test_only_what_is_below_the_limit_travels(monkeypatch: pytest.MonkeyPatch) -> None:

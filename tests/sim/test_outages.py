@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dq_server.core.policies.sets import SETS
 from dq_server.core.settings import named_config
+from dq_server.sim.cli import sim
 from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.malleable import Malleability, MalleableWorkload
@@ -95,3 +98,32 @@ def test_an_outage_that_makes_no_sense(tmp_path: Path, text: str, says: str) -> 
     with pytest.raises(WorkloadError) as caught:
         study(tmp_path, STUDY + text)
     assert says in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_dq_sim_run_has_the_outages_of_a_study(tmp_path: Path) -> None:
+    records = study(tmp_path, STUDY + OUTAGE).run()
+    words = ["run", str(tmp_path / "a.swf"), "--nodes", "8", "--policy", "easy", "--json"]
+    done = CliRunner().invoke(sim, [*words, "--outage", "4:50:20"])
+    (run,) = json.loads(done.stdout)["runs"]
+    assert run["mean_turnaround_s"] == records.metrics()["mean_turnaround_s"] == 170
+    assert "1 jobs: starts again, after its processors had failed" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--outage", "4:50"], "--outage 4:50: write COUNT:START:LENGTH"),
+        (["--outage", "9:50:20"], "processors = 9: the machine has 1 to 8"),
+        (["--outage", "4:50:20", "--outage", "4:60:20"], "from 60 s on begins before the one"),
+        (["--outage", "4:50:20", "--dependencies"], "without --dependencies and without a pool"),
+        (["--outage", "4:50:20", "--pool", "max=8"], "without --dependencies and without a pool"),
+    ],
+)
+def test_an_outage_option_that_makes_no_sense(
+    tmp_path: Path, options: list[str], says: str
+) -> None:
+    study(tmp_path, STUDY)
+    words = ["run", str(tmp_path / "a.swf"), "--nodes", "8", "--policy", "easy", *options]
+    done = CliRunner().invoke(sim, words)
+    assert done.exit_code == 2 and not done.stdout
+    assert says in done.stderr

@@ -4,10 +4,9 @@
            ←─ AppEnded ────       ←─ state ──
            ←─ Relay, Relayed ─→   ←─ relay ─→         to the keepers of other nodes
 
-There is one keeper for each start of a job; it is made with the first world of ranks that is to run
-here. A keeper says how its ranks stand as a whole, and keeps that on disk (ranks/ends.py). So an
-agent that was killed and started again knows what its predecessor knew as soon as it has reached
-the keepers it finds, or has read what those wrote that are gone.
+Each start of a job has one keeper, made with the first world of ranks that runs here. A keeper
+reports the state of all its ranks, and keeps it on disk (ranks/ends.py). So a restarted agent
+recovers the state from the keepers that it reaches, and from the files of those that are gone.
 """
 
 from __future__ import annotations
@@ -403,9 +402,8 @@ class OwnRanks:
         if ended is None and kept.held.over and kept.held.sweep():
             kept.over = True  # no ranks here were ever part of the job: there is no end to report
             return
-        if kept.in_vain():
-            self._leave(kept)  # else a node that is to leave would wait for it until the job ends
-            return
+        if kept.in_vain():  # a node that is to leave would wait for its end until the job's
+            self._leave(kept)
         said = reports.about(about)
         if said is not None and said != ended:
             reports.withdraw(about)

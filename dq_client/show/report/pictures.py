@@ -50,7 +50,7 @@ def over_time(charts: Iterable[str] = CHARTS) -> Markup:
     )
     return joined(
         tag("p", "A block is a job, a line across it a resize. Drag to move, + − to zoom.",
-            class_="note", id="hover"),
+            class_="note"),
         tag("div", canvas, tag("div", id="gantt-space"), class_="gantt", id="gantt-scroll"),
         tag("div", figures, class_="pair"),
         tag("noscript", tag("p", "A script of this file draws the pictures.", class_="note")),

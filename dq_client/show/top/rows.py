@@ -76,6 +76,11 @@ def age_s(job: Row, now_s: float) -> float:
     return float(max(0.0, until_s - since_s))
 
 
+def _name(job: Row) -> str:
+    index = job.get("array_index")
+    return printable(job["name"] if index is None else f"{job['name']}[{index}]")
+
+
 def _size(job: Row, _: float) -> Cell:
     spot = job["sweet_spot"]
     mark = "★" if spot == job["processors"] and held(job) else ""
@@ -93,8 +98,7 @@ def _way(job: Row, now_s: float) -> Cell:
 
 JOBS = (
     Column("id", 6, lambda j, _: Cell(str(j["id"]), f"job {j['id']}"), lambda j: j["id"], True),
-    Column("name", 0, lambda j, _: Cell(printable(j["name"])), lambda j: j["name"].lower(),
-           most=40),
+    Column("name", 0, lambda j, _: Cell(_name(j)), lambda j: j["name"].lower(), most=40),
     Column("user", 10, lambda j, _: Cell(printable(j["user"]), SOFT), lambda j: j["user"],
            least=90),
     Column(
@@ -104,7 +108,7 @@ JOBS = (
     Column("size", 6, _size, lambda j: -j["processors"], right=True),
     Column("share", BAR_WIDTH, _share, lambda j: -held(j), least=70),
     Column("sizes so far", 16, _way, lambda j: -len(j["sizes"]), least=110),
-    Column("iterations", 10, lambda j, _: Cell(str(j["remap_points"]), SOFT),
+    Column("iterations", 10, lambda j, _: Cell(str(j["remap_points"] or ""), SOFT),
            lambda j: -j["remap_points"], right=True, least=100),
     Column("time", 8, lambda j, now: Cell(seconds(age_s(j, now), 2), SOFT),
            lambda j: (j["submit_s"] if j["start_s"] is None else j["start_s"]), right=True),

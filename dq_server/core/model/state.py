@@ -75,18 +75,19 @@ class State:
     # --- the queue ------------------------------------------------------------------------------
 
     def head(self, now: float) -> Job | None:
-        """The job at the head of the queue, as the order policy has it.
+        """The first of the jobs that room is made for."""
+        return next(iter(self.unpromised(now)), None) if self.queue else None
 
-        Jobs that stand aside and jobs whose start is promised are passed over: nobody makes room
-        for them.
+    def unpromised(self, now: float) -> Iterable[Job]:
+        """The queue as the order policy has it, without the jobs that nobody makes room for.
+
+        These stand aside, or their start is promised.
         """
-        if not self.queue:
-            return None
-        places = self.features.places(self)
         line = self.ordered(self, now)
+        places = self.features.places(self)
         if not places:
-            return next(iter(line), None)
-        return next((job for job in line if _place(places, job) is Place.IN_ORDER), None)
+            return line
+        return (job for job in line if _place(places, job) is Place.IN_ORDER)
 
     def start_promised(self, job: Job) -> bool:
         """Whether nobody has to make room for this queued job: its start is promised."""

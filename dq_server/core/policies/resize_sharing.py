@@ -8,6 +8,7 @@ to resize, or gave way a moment ago where `settle` is set, does not expand.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
 
 from dq_server.core.model.bounds import growth
 from dq_server.core.model.config import SchedulerConfig
@@ -69,8 +70,7 @@ class SharingResize(ResizePolicy):
     def _plan(self, state: State, now: float) -> Plan:
         if not state.queue:
             return Plan()
-        waiting = [job for job in state.line(now) if not state.start_promised(job)]
-        return plan(state, waiting, state.idle, self._options, now)
+        return plan(state, state.unpromised(now), state.idle, self._options, now)
 
     def _expansions(
         self, state: State, made: Plan, now: float
@@ -98,6 +98,8 @@ class SharingResize(ResizePolicy):
         chosen: dict[Giver, Configuration] = {}
         for key, far, efficiency in rounds:
             for giver in sorted(jobs, key=key):
+                if room <= 0:
+                    break
                 target = _larger(state, giver, room, beyond=far)
                 if efficiency and target is not None:
                     target = _efficient(giver, target, efficiency)
@@ -151,16 +153,19 @@ def _evenly(
 ) -> Iterator[tuple[Job, Configuration]]:
     """The job with the smallest share of its range goes to its next larger size, repeatedly."""
     chosen: dict[Giver, Configuration] = {}
-    while jobs and room > 0:
-        giver = min(jobs, key=EXPANDS["average"])
+    line = [(giver.fill(giver.size), giver.job.id, giver) for giver in jobs]
+    heapify(line)
+    while line and room > 0:
+        *_, giver = heappop(line)
         target = smallest_at_least(giver.job.chain, giver.size + 1)
         most = giver.most if beyond else giver.preferred
-        more = target.size - giver.job.size if target is not None else 0
-        fits = target is not None and target.size <= min(most, giver.size + room)
-        if target is None or not fits or growth(state, giver.job, more) < more:
-            jobs.remove(giver)
+        if target is None or target.size > min(most, giver.size + room):
+            continue
+        more = target.size - giver.job.size
+        if growth(state, giver.job, more) < more:
             continue
         room -= target.size - giver.size
         giver.size = target.size
         chosen[giver] = target
+        heappush(line, (giver.fill(giver.size), giver.job.id, giver))
     yield from ((giver.job, target) for giver, target in chosen.items())

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Literal
 
@@ -129,29 +130,30 @@ class Giver:
     job: Job
     size: int
     least: int
-    preferred: int
     most: int
-    end_s: float
 
     @classmethod
     def of(cls, job: Job) -> Giver:
         """As it runs now."""
-        legal = job.chain
-        preferred = min(max(job.spec.initial.size, legal[0].size), legal[-1].size)
-        return cls(job, job.size, legal[0].size, preferred, legal[-1].size, job.planned_end_s)
+        legal = job.spec.configurations
+        return cls(job, len(job.allocation), legal[0].size, legal[-1].size)
 
     @property
-    def fill(self) -> float:
-        """Which share of its range it holds."""
-        return (self.size - self.least) / max(1, self.most - self.least)
+    def preferred(self) -> int:
+        """The size that its user asked for, which may be none of its legal ones."""
+        return min(max(self.job.spec.initial.size, self.least), self.most)
+
+    def fill(self, size: int) -> float:
+        """Which share of its range it holds on that size."""
+        return (size - self.least) / max(1, self.most - self.least)
 
 
-# Who expands first; the last gives first. Ties: the older job expands, the younger one gives.
+# Who expands first, by balance; the last gives first. "average" goes size by size instead.
+# Ties: the older job expands, the younger one gives.
 EXPANDS: dict[str, Callable[[Giver], tuple[float, int]]] = {
     "min": lambda g: (g.size - g.least, g.job.id),
     "preferred": lambda g: (g.size - g.preferred, g.job.id),
-    "average": lambda g: (g.fill, g.job.id),
-    "remaining": lambda g: (g.end_s, g.job.id),
+    "remaining": lambda g: (g.job.planned_end_s, g.job.id),
 }
 
 
@@ -240,14 +242,14 @@ def _given(
     chosen: dict[Giver, Configuration] = {}
     if lacking <= 0:
         return chosen
-    floors = {id(g): g.preferred if keep_preferred else g.least for g in givers}
-    if sum(max(0, g.size - floors[id(g)]) for g in givers) < lacking:
+    floors = {g: g.preferred if keep_preferred else g.least for g in givers}
+    able = [g for g, floor in floors.items() if g.size > floor]
+    if sum(g.size - floors[g] for g in able) < lacking:
         return None
-    key = EXPANDS[options.balance]
     if options.balance == "average":
-        return _evenly(lacking, givers)
-    for giver in sorted(givers, key=key, reverse=True):
-        legal, floor = giver.job.chain, floors[id(giver)]
+        return _evenly(lacking, able)
+    for giver in sorted(able, key=EXPANDS[options.balance], reverse=True):
+        legal, floor = giver.job.chain, floors[giver]
         target = largest_at_most(legal, giver.size - lacking)
         if target is None or target.size < floor:
             target = smallest_at_least(legal, floor)
@@ -260,25 +262,20 @@ def _given(
     return None
 
 
-def _evenly(lacking: int, givers: list[Giver]) -> dict[Giver, Configuration] | None:
-    """The job with the largest share of its range goes to its next smaller size, repeatedly."""
+def _evenly(lacking: int, givers: list[Giver]) -> dict[Giver, Configuration]:
+    """The job with the largest share of its range goes to its next smaller size, repeatedly.
+
+    All of them together can give what is lacking.
+    """
     chosen: dict[Giver, Configuration] = {}
-    sizes = {id(g): g.size for g in givers}
-
-    def fill(giver: Giver) -> tuple[float, int]:
-        share = (sizes[id(giver)] - giver.least) / max(1, giver.most - giver.least)
-        return share, giver.job.id
-
-    able = [g for g in givers if g.size > g.least]
+    line = [(-giver.fill(giver.size), -giver.job.id, giver.size, giver) for giver in givers]
+    heapify(line)
     while lacking > 0:
-        if not able:
-            return None
-        giver = max(able, key=fill)
-        target = largest_at_most(giver.job.chain, sizes[id(giver)] - 1)
+        *_, size, giver = heappop(line)
+        target = largest_at_most(giver.job.chain, size - 1)
         assert target is not None, "it is above its smallest"
-        lacking -= sizes[id(giver)] - target.size
-        sizes[id(giver)] = target.size
+        lacking -= size - target.size
         chosen[giver] = target
-        if target.size <= giver.least:
-            able.remove(giver)
+        if target.size > giver.least:
+            heappush(line, (-giver.fill(target.size), -giver.job.id, target.size, giver))
     return chosen

@@ -35,9 +35,7 @@ model = "amdahl"
 from __future__ import annotations
 
 import math
-import re
 import sys
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -53,7 +51,7 @@ from dq_server.sim.errors import WorkloadError, unknown
 from dq_server.sim.malleable import Malleability
 from dq_server.sim.malleable_settings import read_malleability
 from dq_server.sim.swf import SwfLog, processors_of, read_swf
-from dq_server.sim.toml_workload import read_outages, read_reservations, since
+from dq_server.sim.toml_workload import read_outages, read_reservations, read_tables, since
 from dq_server.sim.workload import MOST_NODES, Outage, RigidWorkload, Workload
 
 TABLES = ("scheduler", "dfs", "quotas")  # of a server's configuration
@@ -114,9 +112,9 @@ class Source:
     def simulation(self, jobs: Workload, config: SchedulerConfig) -> Simulation:
         """Return the simulation of its jobs, malleable or not, that has not begun."""
         first_s = jobs.submit_s[0]
-        fail = [Outage(o.processors, first_s + o.start_s, first_s + o.end_s) for o in self.outages]
+        outages = [outage.since(first_s) for outage in self.outages]
         reserved = since(first_s, self.reservations)
-        return Simulation(jobs, self.nodes, config, reservations=reserved, outages=fail)
+        return Simulation(jobs, self.nodes, config, reservations=reserved, outages=outages)
 
     def _cut(self, log: SwfLog) -> SwfLog:
         submit_s = log.column("submit_s")
@@ -195,14 +193,7 @@ class Study:
 
 def read_study(path: Path) -> Study:
     """Read a study; WorkloadError, in one line that names file and key, if it makes no sense."""
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise WorkloadError(f"{path}: {error.strerror or error}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        at = re.search(r"line (\d+)", str(error))
-        where = f"{path}:{at[1]}" if at else f"{path}"
-        raise WorkloadError(f"{where}: not TOML: {error}") from error
+    _, table = read_tables(path)
     for place in (str(path.absolute().parent), ""):  # policies of one's own may lie there
         if place not in sys.path:
             sys.path.append(place)

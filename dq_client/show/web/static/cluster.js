@@ -7,14 +7,34 @@ export const decisions = [];          // oldest first
 export const now = () => still ?? Date.now() / 1000 + ahead;
 export let status = { up: false, why: "connecting" };
 
-const DECISIONS_KEPT = 2000;
+const DECISIONS_KEPT = 2000, COLOURS = 8;
 const listeners = [];
 let ahead = 0;                        // of this machine's clock
 let still = null;                     // a report's time, which does not go on
+const colours = new Map();            // job -> the number of its colour
 
 export const whenChanged = (call) => listeners.push(call);
 export const ENDED = new Set(["done", "failed", "killed"]);
 export const WAITING = new Set(["held", "waiting", "queued", "restarting"]);
+export const colourOf = (id) => colours.get(id) ?? id % COLOURS;
+export const nameOf = (job) => ((job.array_index ?? null) === null ? job.name : `${job.name}[${job.array_index}]`);
+
+// Each job keeps the colour that the fewest active jobs had when it came: eight active ones differ.
+function colourJobs(arrived) {
+  const used = Array(COLOURS).fill(0);
+  for (const [id, c] of colours) {
+    const job = jobs.get(id);
+    if (!job) colours.delete(id);
+    else if (!ENDED.has(job.state)) used[c] += 1;
+  }
+  for (const { id, state, places } of arrived) {
+    if (colours.has(id) || !places.length) continue;
+    const least = Math.min(...used), own = id % COLOURS;
+    const c = used[own] === least ? own : used.indexOf(least);
+    colours.set(id, c);
+    if (!ENDED.has(state)) used[c] += 1;
+  }
+}
 
 // {"n1": "0-3,6"} -> [["n1", 0, 3], ["n1", 6, 6]], once for each row that arrives.
 function slots(byNode) {
@@ -47,6 +67,7 @@ function take(news) {
     jobs.delete(gone);
     nodes.delete(gone);
   }
+  if (still === null && news.jobs.length) colourJobs(news.jobs);   // a report's tables have colours by number
   decisions.push(...news.decisions);
   if (decisions.length > DECISIONS_KEPT) decisions.splice(0, decisions.length - DECISIONS_KEPT);
   status = news.status;

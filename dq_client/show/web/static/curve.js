@@ -76,7 +76,7 @@ function drawWay(pen, stays, x, y) {
   pen.setLineDash([]);
 }
 
-// A stay's time, and between which two the middle half of its turns lies.
+// A stay's time, and between which two the middle half of its iterations lies.
 const between = (stay) => [stay.iteration_time_s, ...(stay.iteration_spread_s ?? [])];
 
 // Of all stays at one size.

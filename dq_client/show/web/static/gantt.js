@@ -1,15 +1,16 @@
 // Nodes over time. Only what can be seen is drawn: the nodes in the scrolled part, the blocks in the
 // time shown.
 
-import { jobs, nodes, now, whenChanged } from "./cluster.js";
-import { byId, clock, colour, duration, ofJob, prepared, whenThemeChanges } from "./text.js";
+import { colourOf, jobs, nameOf, nodes, now, whenChanged } from "./cluster.js";
+import { byId, clock, colour, duration, element, inkOn, prepared, whenThemeChanges } from "./text.js";
 import { goLive, pan, shown, ticks, whenMoved, zoom } from "./time.js";
 
 const AXIS = 22;
 const canvas = byId("gantt"), scroll = byId("gantt-scroll"), space = byId("gantt-space");
-const hover = byId("hover"), hint = hover.textContent;
+const tip = document.body.appendChild(element("div", "tip"));
+tip.hidden = true;
 let blocks = new Map();       // node -> its blocks by their beginning
-let order = [];               // names of nodes
+let order = [];               // names of the nodes shown
 let stale = true, asked = false;
 let chosen = 0, choose = () => {};
 let last = null;              // what was drawn where, for the pointer
@@ -22,7 +23,6 @@ const collator = new Intl.Collator("en", { numeric: true });
 function collect() {
   stale = false;
   blocks = new Map();
-  order = [...nodes.keys()].sort(collator.compare);
   for (const job of jobs.values()) {
     job.places.forEach((place, k) => {
       for (const [node, first, lastSlot] of place.slots) {
@@ -42,6 +42,13 @@ function collect() {
   canvas.dataset.blocks = String(count);
 }
 
+// Nodes that are there, and others that had a job in the time shown.
+function chooseNodes(view) {
+  const seen = (name) => (blocks.get(name) ?? []).some((b) => b.from <= view.to && (b.to ?? now()) >= view.from);
+  order = [...nodes.values()].filter(({ name, state }) => (state !== "lost" && state !== "left") || seen(name))
+    .map(({ name }) => name).sort(collator.compare);
+}
+
 function rowHeight() {
   if (!order.length) return 22;
   const most = Math.max(...[...nodes.values()].map((n) => n.processors), 1);
@@ -57,6 +64,8 @@ export function redraw() {
 
 function draw() {
   if (stale) collect();
+  const view = shown();
+  chooseNodes(view);
   const row = rowHeight(), whole = order.length * row;
   const height = Math.min(whole + AXIS, matchMedia("(max-width: 640px)").matches ? 330 : 450);
   const seen = height - AXIS;
@@ -64,7 +73,7 @@ function draw() {
   // The canvas stays in place while the space below it is scrolled.
   space.style.height = `${Math.max(0, whole - seen)}px`;
   const [pen, width] = prepared(canvas, height);
-  const view = shown(), top = Math.min(scroll.scrollTop, Math.max(0, whole - seen));
+  const top = Math.min(scroll.scrollTop, Math.max(0, whole - seen));
   const left = width < 500 ? 54 : 96, scale = (width - left) / (view.to - view.from);
   const x = (t) => left + (t - view.from) * scale;
   last = { row, top, left, scale, from: view.from, seen };
@@ -95,8 +104,9 @@ function drawNode(pen, name, y, row, { x, view, left, width }) {
     edge = Math.floor(x0);
     edgeLane = b.first;
     const y0 = y + b.first * slot, h = Math.max(1, (Math.min(b.last, count - 1) - b.first + 1) * slot);
-    pen.globalAlpha = chosen && chosen !== b.job ? 0.35 : 1;
-    pen.fillStyle = ofJob(b.job);
+    const fill = colour[`c${colourOf(b.job)}`], pale = chosen && chosen !== b.job;
+    pen.globalAlpha = pale ? 0.35 : 1;
+    pen.fillStyle = fill;
     pen.fillRect(x0, y0, x1 - x0, h);
     pen.globalAlpha = 1;
     if (b.seam && b.from >= view.from) {
@@ -106,9 +116,10 @@ function drawNode(pen, name, y, row, { x, view, left, width }) {
       pen.fillRect(x0 + 2, y0, 1, h);
     }
     if (h >= 12 && x1 - x0 > 26) {
-      pen.fillStyle = "#fff";
+      const room = x1 - x0 - 10, id = String(b.job), named = `${id} ${nameOf(jobs.get(b.job))}`;
+      pen.fillStyle = pale ? colour.ink : inkOn(fill);
       pen.textBaseline = "middle";
-      pen.fillText(String(b.job), x0 + 6, y0 + h / 2 + 0.5, x1 - x0 - 8);
+      pen.fillText(pen.measureText(named).width <= room ? named : id, x0 + 6, y0 + h / 2 + 0.5, room);
     }
   }
   if (node.drain || node.state === "draining" || node.state === "empty") hatch(pen, Math.max(left, x(node.drain?.asked_s ?? view.from)), y, Math.min(width, nowX), inner);
@@ -160,17 +171,26 @@ function at(event) {
   return { time, name, block };
 }
 
-function tellOf(event) {
+function showTip(event) {
   const found = at(event);
-  if (!found?.name) { hover.textContent = hint; return; }
+  tip.hidden = !found?.name;
+  if (tip.hidden) return;
   const node = nodes.get(found.name), { block } = found;
   if (!block) {
-    hover.textContent = `${found.name} at ${clock(found.time)}: idle${node.state === "up" ? "" : `, ${node.state}`}`;
-    return;
-  }
-  const job = jobs.get(block.job);
-  hover.textContent = `job ${block.job} ${job?.name ?? ""}, slots ${block.first}–${block.last} of ${found.name}, `
-    + `${clock(block.from)} to ${block.to ? clock(block.to) : "now"} (${duration((block.to ?? now()) - block.from)})`;
+    tip.textContent = `${found.name}, idle at ${clock(found.time)}${node.state === "up" ? "" : `, ${node.state}`}`;
+  } else tip.textContent = figures(jobs.get(block.job), block, found.name);
+  const { offsetWidth: wide, offsetHeight: high } = tip, by = 14;
+  tip.style.left = `${Math.max(4, Math.min(event.clientX + by, innerWidth - wide - 4))}px`;
+  tip.style.top = `${event.clientY + by + high < innerHeight ? event.clientY + by : event.clientY - by - high}px`;
+}
+
+// Name, size, time of an iteration, and when the job was there.
+function figures(job, block, node) {
+  const size = job.places.find((place) => place.since_s === block.from)?.size ?? job.processors;
+  const stay = job.sizes.findLast((each) => each.since_s <= block.from + 1e-3);
+  const each = stay?.iteration_time_s ? `, ${duration(stay.iteration_time_s)} per iteration` : "";
+  return `${nameOf(job)} (job ${job.id}, ${job.state})\n${size} processor${size === 1 ? "" : "s"}${each}\n`
+    + `${node}, ${clock(block.from)} to ${block.to ? clock(block.to) : "now"}: ${duration((block.to ?? now()) - block.from)}`;
 }
 
 let drag = null;
@@ -179,7 +199,7 @@ canvas.addEventListener("pointerdown", (event) => {
   canvas.setPointerCapture(event.pointerId);
 });
 canvas.addEventListener("pointermove", (event) => {
-  if (!drag) { tellOf(event); return; }
+  if (!drag) { showTip(event); return; }
   const by = event.clientX - drag.x;
   if (!drag.moved && Math.abs(by) < 4) return;
   drag = { x: event.clientX, moved: true };
@@ -190,7 +210,7 @@ canvas.addEventListener("pointerup", (event) => {
   drag = null;
 });
 canvas.addEventListener("pointercancel", () => { drag = null; });
-canvas.addEventListener("pointerleave", () => { hover.textContent = hint; });
+canvas.addEventListener("pointerleave", () => { tip.hidden = true; });
 canvas.addEventListener("wheel", (event) => {
   if (!event.ctrlKey && !event.metaKey) return;
   event.preventDefault();

@@ -1,6 +1,6 @@
 // The list of jobs, and the one that is chosen.
 
-import { ask, ENDED, jobs, now, WAITING, whenChanged } from "./cluster.js";
+import { ask, colourOf, ENDED, jobs, nameOf, now, WAITING, whenChanged } from "./cluster.js";
 import { drawCurve } from "./curve.js";
 import { mark, onChoice } from "./gantt.js";
 import { List, say } from "./list.js";
@@ -29,10 +29,10 @@ function fillRow(row, job) {
   const [swatch, id, name, size, state, sub] = row.children;
   row.className = `row job${job.id === chosen ? " chosen" : ""}`;
   row.setAttribute("aria-selected", String(job.id === chosen));
-  swatch.className = `swatch ${job.places.length ? `c${job.id % 8}` : ""}`;
+  swatch.className = `swatch ${job.places.length ? `c${colourOf(job.id)}` : "none"}`;
   say(id, String(job.id));
-  say(name, job.name);
-  name.title = job.name;
+  say(name, nameOf(job));
+  name.title = nameOf(job);
   say(size, String(job.processors));
   state.className = `state ${job.state}`;
   say(state, job.state);
@@ -45,7 +45,9 @@ function words(job) {
   if (ENDED.has(job.state)) return `${clock(job.end_s)}, after ${duration(job.end_s - job.submit_s)}${inShort(job)}${job.reason ? `: ${job.reason}` : ""}`;
   if (WAITING.has(job.state)) return `waits ${duration(Math.max(0, now() - job.submit_s))}${starts(job)}${why(job.id)}`;
   const spot = job.sweet_spot === null ? "" : `, sweet spot ${job.sweet_spot}`;
-  return `${job.user}: runs ${duration(Math.max(0, now() - job.start_s))}${inShort(job)}, ${job.remap_points} iterations${spot}`;
+  // A job that cannot be resized does not count its iterations.
+  const counted = job.remap_points ? `, ${job.remap_points} iterations` : "";
+  return `${job.user}: runs ${duration(Math.max(0, now() - job.start_s))}${inShort(job)}${counted}${spot}`;
 }
 
 // What a job waits for is asked of the server for the rows in sight only, a few at a time.
@@ -106,7 +108,7 @@ function detail() {
   byId("job-none").hidden = Boolean(job);
   byId("job-body").hidden = !job;
   if (!job) { say(byId("h-job"), "Job"); return; }
-  say(byId("h-job"), `Job ${job.id}: ${job.name}`);
+  say(byId("h-job"), `Job ${job.id}: ${nameOf(job)}`);
   say(byId("job-now"), `${job.state}, ${job.kind}, ${job.processors} processor${job.processors === 1 ? "" : "s"} (${job.grid.join(" × ")}); ${words(job)}`);
   drawCurve(byId("curve"), job);
   if (tab === "stays") showStays(job);
@@ -133,7 +135,7 @@ function put(content, sign) {
 
 function showStays(job) {
   const sizes = job.sizes;
-  put(sizes.length ? table(["on", "turns", "each", "moved in", "then"], sizes.map((stay) => ({
+  put(sizes.length ? table(["on", "iterations", "each", "moved in", "then"], sizes.map((stay) => ({
     best: stay.processors === job.sweet_spot,
     cells: [String(stay.processors), String(stay.iterations),
       stay.iteration_time_s === null ? "" : duration(stay.iteration_time_s),

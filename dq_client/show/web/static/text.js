@@ -44,7 +44,15 @@ export function whenThemeChanges(call) {
     call();
   });
 }
-export const ofJob = (id) => colour[`c${id % 8}`];
+
+// Black or white, whichever can be read better on a colour (WCAG 2.1, relative luminance).
+export function inkOn(hex) {
+  const [r, g, b] = [1, 3, 5].map((k) => {
+    const c = parseInt(hex.slice(k, k + 2), 16) / 255;
+    return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000" : "#fff";
+}
 
 // A canvas as large as it is shown, in CSS pixels; returns its context and size.
 export function prepared(canvas, height = canvas.clientHeight) {
