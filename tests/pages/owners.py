@@ -47,7 +47,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
                       "config", "config", "shell", "config", "config", "config", "config"),
     "security.md": ("shell",),
     "simulation.md": ("shell", "config", "shell"),
-    "slurm.md": ("cluster", "slurm", "slurm"),
+    "slurm.md": ("cluster", "slurm", "cluster", "slurm"),
     "standby.md": ("lab-standby",),
     "studies.md": ("study", "shell", "study", "shell"),
     "submitting.md": ("shell", "shell", "config", "shell"),
