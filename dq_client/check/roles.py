@@ -120,6 +120,14 @@ def _is_used_as_whole(heads: list[Node], program: Program) -> bool:
     return False
 
 
+def _is_of_own(change: Node) -> bool:
+    """Whether it changes an attribute of objects that are taken from those of this rank."""
+    if change.kept or not change.index:
+        return False
+    taken = [node.index for node in left_over(change.index) if node.index]
+    return any(_bits(index) & w.RANK for index in taken)
+
+
 def _is_own_slot(change: Node) -> bool:
     """Whether a change of an item is of one that the rank selects, or of a rank's value."""
     if change.received or is_on_root(change):
@@ -176,18 +184,19 @@ def is_owned(changes: list[Node], heads: list[Node], program: Program) -> bool:
     of the set-up. Sums that are added up over all ranks later are no such items.
     """
     left = left_over(heads)
-    if not any(each.kept and each in left and _is_own_slot(each) for each in changes):
+    own = [c for c in changes if (_is_own_slot(c) if c.kept and c in left else _is_of_own(c))]
+    if not own:
         return False
     whole, sinks, seen = program.whole(), set(program.sinks), set(changes)
     versions, reads, known = [*heads], list[Node](), set(heads)
     while versions:
         node = versions.pop()
         for user in set(whole.users(node)) - known:
-            if node in user.passed or node in user.kept:
+            if user.index and not user.kept and _bits(user.index) & w.RANK:
+                reads.append(user)
+            elif node in user.passed or node in user.kept:
                 known.add(user)
                 versions.append(user)
-            elif user.index and not user.kept and _bits(user.index or []) & w.RANK:
-                reads.append(user)
     while reads:
         for user in whole.users(reads.pop()):
             if user in sinks:

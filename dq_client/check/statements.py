@@ -10,7 +10,7 @@ from dq_client.check.given import Given
 from dq_client.check.graph import Body, Node
 from dq_client.check.program import Loop, Program
 from dq_client.check.scopes import Function, Scope, rebuilds, scopes_of
-from dq_client.check.values import Values, bound, is_collective, is_whole, is_zero_test
+from dq_client.check.values import Values, bound, is_collective, is_whole, is_zero_test, item_of
 
 
 class Statements(Values):
@@ -194,9 +194,8 @@ class Statements(Values):
             condition = self.condition([] if is_collective(*node.body) else source.nodes)
         self.control = condition or self.control
         if not isinstance(node, ast.While):
-            items = Node(source.nodes)
+            loop.items = items = item_of(source)
             items.varies = True
-            loop.items = items
             within = source.path or source.within
             kind = _kind_of_items(source)
             given = Value([items], kind, passed=True, within=within, parts=source.parts)
@@ -296,6 +295,7 @@ class Statements(Values):
                 self._changes_value(value, line)
             return
         node = bound(value)
+        node.index = base.nodes
         path = self.path(target)
         if path:
             self.bind(path, node, line)

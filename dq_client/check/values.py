@@ -123,14 +123,16 @@ class Values(Calls):
         is_ours = what in ("instance", "class") and self.program.is_closed(class_name)
         if not path:
             stored_here = self.program.attribute(name)
-            return Value([stored_here, *base.nodes], stored_here.kind)
+            read = Node([stored_here, *base.nodes])
+            read.index = base.nodes
+            return Value([read], stored_here.kind)
         stored_node = self.get(path)
         kind = stored_node.kind
         if is_ours or (path.count(".") == 1 and what in ("instance", "class")):
             return Value([stored_node], kind, passed=True, path=path)
-        return Value(
-            [Node(base.nodes, passed=[stored_node], kind=kind)], kind, passed=True, path=path
-        )
+        read = Node(base.nodes, passed=[stored_node], kind=kind)
+        read.index = base.nodes
+        return Value([read], kind, passed=True, path=path)
 
     def _of_kind(self, base: Value, name: str) -> Value | None:
         """An attribute of a session, a communicator, declared data; None for other objects."""
@@ -193,7 +195,7 @@ class Values(Calls):
                 if isinstance(target, ast.Name):
                     slot = f"{target.id}%{node.lineno}:{node.col_offset}"
                     self.renamed[target.id] = slot
-                    self.bind(slot, Node(source.nodes), node.lineno)
+                    self.bind(slot, item_of(source), node.lineno)
             for test in generator.ifs:
                 tested = self.value(test)
                 nodes += tested.nodes
@@ -227,6 +229,13 @@ def is_collective(*parts: ast.AST) -> bool:
         for part in parts
         for n in ast.walk(part)
     )
+
+
+def item_of(source: Value) -> Node:
+    """Any item of a container."""
+    item = Node(source.nodes)
+    item.index = source.nodes
+    return item
 
 
 def is_view(index: ast.expr) -> bool:

@@ -321,6 +321,8 @@ class View:
         if not heads and (self._scope, name) in program.defaults:
             root = program.bodies[self._scope].roots.get(name)
             heads = [root] if root is not None else []  # a function keeps it from call to call
+        if accumulates and name[0] == "." and is_owned(inside, self._attribute(name), program):
+            return Role.PAST
         if not heads:
             return role
         fresh = [n for n in inside if not accumulates or not (n.kept or has_any(n, heads))]
@@ -331,6 +333,11 @@ class View:
         if not accumulates and (role := by_slots(inside, heads, program)) is not Role.NONE:
             return role
         return Role.NUMBER if is_number(inside, whole) else Role.NONE
+
+    def _attribute(self, name: str) -> list[Node]:
+        begun = self._at_begins(name)
+        heads = [h for loop in self._loops for s, h in loop.heads.items() if s.endswith(name)]
+        return [self._program.attribute(name[1:]), *heads, *begun]
 
     def _at_begins(self, name: str, scopes: set[int] | None = None) -> list[Node]:
         """What a variable, or attributes of one name, are when functions, or these, begin."""

@@ -100,6 +100,26 @@ def test_the_role_of_a_variable(before: str, body: str, name: str, role: Role) -
     assert ask(program(head, body, "print(x.gather())"), name).role is role
 
 
+@pytest.mark.parametrize(
+    ("read", "role"),
+    [
+        ("sum(o.v for o in own)", Role.PAST),  # those of this rank
+        ("sum(o.v for o in all_)", Role.NONE),  # added up over all
+    ],
+)
+def test_objects_of_a_rank_are_told_from_sums(read: str, role: Role) -> None:
+    before = """
+class Cell:
+    def __init__(self):
+        self.v = 0
+    def advance(self):
+        self.v += 1
+all_ = [Cell() for _ in range(9)]
+"""
+    body = "own = all_[comm.rank::comm.size]\nfor o in own:\n    o.advance()\nx.local[:] += " + read
+    assert facts_of(program(before, body, "pass"), "p.py").attribute("v").role is role
+
+
 def test_a_function_that_exchanges_is_seen_from_the_loop() -> None:
     before = f"""
 from mpi4py import MPI
