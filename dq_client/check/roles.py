@@ -267,7 +267,9 @@ def _made(change: Node) -> list[Node]:
 
 
 def _is_received(node: Node) -> bool:
-    return node.received or any(each.received for each in (*node.computed, *node.passed))
+    parts = [*node.computed, *node.passed]
+    parts += [part for item in parts if item.index is not None for part in item.computed]
+    return node.received or any(each.received for each in parts)
 
 
 def _is_partial(change: Node) -> bool:

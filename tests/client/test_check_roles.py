@@ -26,6 +26,7 @@ LEFT = "comm.rank - 1 if comm.rank > 0 else MPI.PROC_NULL"
         (GHOST, f"r = comm.Irecv(g, {LEFT})\nr.Wait()\n{USE}", "g", Role.AGAIN),
         ("g = {'l': np.zeros(1)}", f"comm.Recv(g['l'], {LEFT})\nx.local[:] += g['l']", "g", Role.AGAIN),
         ("g = 0.0", "if comm.rank > 0:\n    g = comm.recv(source=comm.rank - 1)\nx.local[:] += g", "g", Role.AGAIN),
+        (GHOST, f"r = np.zeros(1)\ncomm.Recv(r, {LEFT})\ng[0] = r[0]\n{USE}", "g", Role.AGAIN),
         # or given one by certain ranks
         ("g = 1.0", "if comm.rank == comm.size - 1:\n    g = t * 2.0\nx.local[:] += g", "g", Role.AGAIN),
         # used before it is received again
