@@ -347,8 +347,7 @@ class Calls(Flow):
         if name in w.SHOWS or base.kind in (w.SHOW, w.FILE):
             return NOTHING
         if name == "next" and not module and given.args:
-            if given.args[0].path:
-                self.change(given.args[0], Node(given.args[0].nodes), line)
+            self.change(given.args[0], Node(given.args[0].nodes), line)
             return Value(nodes)
         library = module.partition(".")[0] in w.LIBRARIES or self._in_library(node.func)
         if library and name in w.SAVES:
@@ -372,7 +371,7 @@ class Calls(Flow):
             for value in given.values:
                 if value.path and value.nodes and value.kind != w.PLAIN:
                     self.change(value, Node(nodes), line)
-        if base.path and isinstance(node.func, ast.Attribute) and not module:
+        if (base.path or base.within) and isinstance(node.func, ast.Attribute) and not module:
             self.change(base, Node(nodes, kind=base.kind), line)
         result = Node(nodes)
         result.opaque = True
@@ -409,6 +408,7 @@ class Calls(Flow):
         if container:
             item = Node(node.computed, passed=node.passed, kept=[*node.kept, self.get(container)])
             item.received = node.received
+            item.index = next((n.index for n in value.nodes if n.index), None)
             self.change(Value(path=container), item, line)
         if not value.path:
             return

@@ -203,6 +203,8 @@ class Values(Calls):
                     self.control = self.condition(tested.nodes)
         parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
         nodes = [] if is_collective(*parts) else nodes
+        if nodes:  # how often a call in it runs
+            self.control = self.condition(nodes)
         for part in parts:
             nodes += self.value(part).nodes
         self.renamed, self.control = renamed, control
