@@ -20,6 +20,7 @@ def test_a_chain_waits_runs_in_order_and_ends_with_what_failed(
     then = cluster.submit("-n", 1, "--after", "last", "--", "false")
     never = cluster.submit("-n", 1, "--after", f"{first},{then}", "--", "true")
     cleanup = cluster.submit("-n", 1, "--after-any", then, "--", "true")
+    cluster.wait(first, lambda j: j["state"] == "running")
     view = cluster.job(then)
     assert (view["state"], view["after"]) == ("waiting", [first])
     why = json.loads(cluster.dq("why", never, "--json"))["now"][0]

@@ -224,6 +224,7 @@ def test_a_node_beside_those_of_a_local_cluster(live: Live, tmp_path: Path) -> N
     program.write_text("from mpi4py import MPI\nprint(MPI.COMM_WORLD.allreduce(1))\n")
     live.up(2)
     live.dq("agent", "start", "--node", "beside", "--processors", 1)
+    until(lambda: "beside" in live.dq("nodes"), "the node does not join")
     job = live.submit("-n", 3, "--kind", "rigid", "--", "python", program)
     assert live.wait_end(job)["state"] == "done", live.dq("logs", "--err", job)
     assert live.dq("logs", job).split() == ["3"] * 3

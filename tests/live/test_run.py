@@ -51,6 +51,11 @@ def last_job(cluster: Live) -> JobView:
     return found
 
 
+def ended_job(cluster: Live) -> JobView:
+    """The last job; its command may have ended before it."""
+    return cluster.wait_end(last_job(cluster)["id"])
+
+
 @pytest.mark.parametrize(
     ("program", "code"),
     [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137)],
@@ -69,7 +74,7 @@ def test_a_signal_ends_the_job(cluster: Live, number: signal.Signals) -> None:
     with running(cluster, "run", "--", "sh", "-c", "echo started; sleep 100") as child:
         child.send_signal(number)
         assert child.wait(30) == 128 + number
-    assert last_job(cluster)["state"] == "killed"
+    assert ended_job(cluster)["state"] == "killed"
 
 
 def test_a_closed_pipe_ends_the_job(cluster: Live) -> None:
@@ -78,7 +83,7 @@ def test_a_closed_pipe_ends_the_job(cluster: Live) -> None:
         assert child.stdout is not None
         child.stdout.close()
         assert child.wait(30) == 128 + signal.SIGPIPE
-    assert last_job(cluster)["state"] == "killed"
+    assert ended_job(cluster)["state"] == "killed"
 
 
 def test_a_job_that_waits_can_be_interrupted(cluster: Live) -> None:
@@ -90,7 +95,7 @@ def test_a_job_that_waits_can_be_interrupted(cluster: Live) -> None:
         time.sleep(0.1)
     child.send_signal(signal.SIGINT)
     assert child.wait(30) == 128 + signal.SIGINT
-    assert cluster.job(first + 1)["state"] == "killed"
+    assert cluster.wait_end(first + 1)["state"] == "killed"
     cluster.dq("kill", first)
 
 
@@ -111,7 +116,7 @@ def test_mpiexec_in_an_allocation_starts_a_rank_on_each_processor(cluster: Live)
     script = f"mpiexec {sys.executable} -c '{ranks}'; echo $DQ_ALLOC_PROCESSORS; exit 5"
     found = dq(cluster, "alloc", "-n", 3, "--", "sh", "-c", script)
     assert (found.returncode, found.stdout.replace("\n", "")) == (5, "3333"), found.stderr
-    job = last_job(cluster)
+    job = ended_job(cluster)
     assert (job["kind"], job["state"], job["sizes"]) == ("rigid", "killed", [])
 
 
@@ -126,7 +131,7 @@ def test_an_allocation_ends_with_its_job_and_its_job_with_it(cluster: Live) -> N
         child.send_signal(signal.SIGTERM)
         assert child.wait(30) == 128 + signal.SIGTERM
         assert child.stdout.read() == ""  # whoever had it open, the background one too, has ended
-    assert last_job(cluster)["state"] == "killed"
+    assert ended_job(cluster)["state"] == "killed"
 
 
 def test_ctrl_c_in_the_shell_is_not_the_allocations(cluster: Live) -> None:

@@ -6,7 +6,7 @@ import numpy as np, resize_lib
 comm = MPI.COMM_WORLD
 rs = resize_lib.session()
 
-mine = list(range(60)) if comm.rank == 0 and not rs.spawned else []
+mine = list(range(60)) if comm.rank == 0 and not rs.spawned else []  # refused
 moved = 0
 for step in rs.iterations(40):
     out = [[] for _ in range(comm.size)]
