@@ -153,18 +153,20 @@ def is_number(changes: list[Node], whole: Whole) -> bool:
 
 
 def _is_divided(changes: list[Node]) -> bool:
-    """Whether values are made of the rank and the number of ranks, or of that alone, as they are.
+    """Whether values are made of the rank and the number of ranks, or now and then of that alone.
 
-    Not if a condition compares the number of ranks: that makes them anew after a resize.
+    Not if a condition compares the number of ranks: that makes them anew after a resize. Nor is it
+    the number that each iteration keeps, to notice a resize.
     """
     conditions = [part for change in changes for part in _branches(change)]
     if _bits(conditions, set(changes)) & w.SIZE:
         return False
     near = [*itertools.islice(made_of(changes), STATES_MAX)]
     bits = _bits(changes)
-    return bits & PLACES == PLACES or (
-        bool(bits & w.SIZE) and not any(node.shared or node.opaque for node in near)
-    )
+    if bits & PLACES == PLACES or not bits & w.SIZE:
+        return bits & PLACES == PLACES
+    seldom = all(any(_branches(change)) for change in changes)
+    return seldom and not any(node.shared or node.opaque for node in near)
 
 
 def _is_one_item(change: Node) -> bool:

@@ -74,6 +74,7 @@ LEFT = "comm.rank - 1 if comm.rank > 0 else MPI.PROC_NULL"
         ("g = {}", "for i in range(comm.rank, 9, comm.size):\n    g[i] = t\n    x.local[:] += i in g", "g", Role.NONE),
         # the number of ranks alone
         ("g = None", "if g is None:\n    g = comm.size\nx.local[:] += g", "g", Role.PAST),
+        ("g = 1", "if comm.size != g:\n    save(g)\nx.local[:] += g\ng = comm.size", "g", Role.NONE),
         ("g = 1.0", "x.local[:] += g\ng = comm.allreduce(t) / comm.size", "g", Role.NONE),
         ("g = {}", "if 'n' not in g:\n    g['n'] = range(comm.rank, 9, comm.size)\nx.local[:] += sum(g['n'])", "g", Role.PAST),
         # a part that is made in the first iteration
