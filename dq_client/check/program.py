@@ -36,7 +36,7 @@ class Loop:
     items: Node | None = None  # what it goes over, one in each iteration
 
     @property
-    def turns(self) -> list[Node]:
+    def varying(self) -> list[Node]:
         """What is another one in each iteration."""
         return [node for node in (self.items, *self.heads.values()) if node and node.varies]
 

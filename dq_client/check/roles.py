@@ -27,7 +27,7 @@ class Role(Enum):
     ELECTED = auto()  # now and then, by a rank that the number of ranks selects
     ROOT = auto()  # by rank 0 alone
     PAST = auto()  # made of the ranks' parts of the data, and used in the next iteration
-    SLOTS = auto()  # each rank sets items that are its own, and the whole is used later
+    OWN_ITEMS = auto()  # each rank sets items of its own, and the whole is used later
     NUMBER = auto()  # `… % size`: the number of a rank, which may have left when it is used
 
 
@@ -87,21 +87,21 @@ def is_past(changes: list[Node], heads: list[Node], program: Program, made_of: i
     return False
 
 
-def by_slots(changes: list[Node], heads: list[Node], program: Program) -> Role:
-    """SLOTS if each rank sets items that are its own, and the whole is used later; else NONE.
+def own_items(changes: list[Node], heads: list[Node], program: Program) -> Role:
+    """OWN_ITEMS if each rank sets items that are its own, and the whole is used later; else NONE.
 
     Such as `results[step] = f(step)` on one rank, added up after the loop. Not if all ranks have
     got the whole when an iteration ends, nor if a rank only reads the items that are its own. PAST
     if they are the same items in each iteration: after a resize two ranks have them.
     """
     left = left_over(heads)
-    own = [each for each in changes if each.kept and each in left and _is_own_slot(each)]
+    own = [each for each in changes if each.kept and each in left and _is_own_item(each)]
     if not own or not _is_used_as_whole(heads, program):
         return Role.NONE
-    turns = {node for loop in program.loops if loop.over_iterations for node in loop.turns}
+    varying = {node for loop in program.loops if loop.over_iterations for node in loop.varying}
     parts = [part for each in own for part in (*(each.index or ()), *_branches(each))]
-    turning = any(node in turns for node in itertools.islice(made_of(parts), STATES_MAX))
-    return Role.SLOTS if turning or not turns else Role.PAST
+    is_other = not varying.isdisjoint(_near(parts))
+    return Role.OWN_ITEMS if is_other or not varying else Role.PAST
 
 
 def _is_used_as_whole(heads: list[Node], program: Program) -> bool:
@@ -128,7 +128,7 @@ def _is_of_own(change: Node) -> bool:
     return any(_bits(index) & w.RANK for index in taken)
 
 
-def _is_own_slot(change: Node) -> bool:
+def _is_own_item(change: Node) -> bool:
     """Whether a change of an item is of one that the rank selects, or of a rank's value."""
     if change.received or is_on_root(change):
         return False
@@ -161,12 +161,11 @@ def _is_divided(changes: list[Node]) -> bool:
     conditions = [part for change in changes for part in _branches(change)]
     if _bits(conditions, set(changes)) & w.SIZE:
         return False
-    near = [*itertools.islice(made_of(changes), STATES_MAX)]
     bits = _bits(changes)
     if bits & PLACES == PLACES or not bits & w.SIZE:
         return bits & PLACES == PLACES
     seldom = all(any(_branches(change)) for change in changes)
-    return seldom and not any(node.shared or node.opaque for node in near)
+    return seldom and not any(node.shared or node.opaque for node in _near(changes))
 
 
 def _is_one_item(change: Node) -> bool:
@@ -176,17 +175,17 @@ def _is_one_item(change: Node) -> bool:
 
 def has_any(change: Node, heads: list[Node]) -> bool:
     """Whether a change is computed from one of these, conditions aside."""
-    return not set(heads).isdisjoint(itertools.islice(made_of([change]), STATES_MAX))
+    return not set(heads).isdisjoint(_near([change]))
 
 
 def is_owned(changes: list[Node], heads: list[Node], program: Program) -> bool:
-    """Whether each rank goes on with items that are its own, and reads them as such.
+    """Whether each rank continues with items that are its own, and reads them as such.
 
     As `x[i] = f(x[i])` for its `i`: after a resize the item is another rank's, which has the value
     of the set-up. Sums that are added up over all ranks later are no such items.
     """
     left = left_over(heads)
-    own = [c for c in changes if (_is_own_slot(c) if c.kept and c in left else _is_of_own(c))]
+    own = [c for c in changes if (_is_own_item(c) if c.kept and c in left else _is_of_own(c))]
     if not own:
         return False
     whole, sinks, seen = program.whole(), set(program.sinks), set(changes)
@@ -209,10 +208,15 @@ def is_owned(changes: list[Node], heads: list[Node], program: Program) -> bool:
     return False
 
 
+def _near(starts: list[Node], without: Container[Node] = ()) -> Iterator[Node]:
+    """What these are made of, conditions aside, as far as a short walk shows."""
+    return itertools.islice(made_of(starts, without), STATES_MAX)
+
+
 def _bits(starts: list[Node], without: Container[Node] = ()) -> int:
-    """What these come from, conditions aside, as far as a short walk shows."""
+    """The bits of that."""
     found = 0
-    for node in itertools.islice(made_of(starts, without), STATES_MAX):
+    for node in _near(starts, without):
         found |= node.source
     return found
 

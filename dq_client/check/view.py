@@ -12,12 +12,12 @@ from dq_client.check.liveness import header_end
 from dq_client.check.program import Loop, Program
 from dq_client.check.roles import (
     Role,
-    by_slots,
     has_any,
     is_number,
     is_on_root,
     is_owned,
     is_past,
+    own_items,
     role_of,
 )
 from dq_client.check.scopes import rebuilds, statements_of
@@ -107,7 +107,7 @@ class View:
         role = self._role(inside, heads or self._heads_in_calls(name), name, accumulates)
         return Variable(
             line=self._line_of(nodes),
-            accumulates=accumulates or role is Role.SLOTS,
+            accumulates=accumulates or role is Role.OWN_ITEMS,
             role=role,
             used=self._is_used([*heads, *inside] or begun),
             set_up=frozenset() if kept else _words(self._sources_before(begun)),
@@ -128,7 +128,7 @@ class View:
         role = self._role(inside, heads, ending, accumulates)
         return Variable(
             line=self._line_of(nodes),
-            accumulates=accumulates or role is Role.SLOTS,
+            accumulates=accumulates or role is Role.OWN_ITEMS,
             role=role,
             used=self._is_used([*heads, *(inside or nodes), program.attribute(name)]),
             set_up=_words(self._sources_before(outside)),
@@ -330,7 +330,7 @@ class View:
             return Role.PAST
         if accumulates and is_owned(inside, heads, program):
             return Role.PAST
-        if not accumulates and (role := by_slots(inside, heads, program)) is not Role.NONE:
+        if not accumulates and (role := own_items(inside, heads, program)) is not Role.NONE:
             return role
         return Role.NUMBER if is_number(inside, whole) else Role.NONE
 

@@ -8,10 +8,11 @@ of them after a resize.
 from __future__ import annotations
 
 import functools
+import itertools
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from mpi4py import MPI
 
@@ -26,18 +27,16 @@ from resize_lib.state.survey import Anchor, Anchors
 
 def stale_results(told: Told, anchors: Anchors) -> str:
     """Why what a function has kept may be wrong in a rank that joins, with its line; empty: not."""
-    functions = [each for each in _functions(anchors) if not each[2]]
+    functions = list(_functions(anchors))
     if not functions:
         return ""
     changed = _Changed(told, anchors)
-    for function, owners, _ in functions:
-        name = next(changed.used_by(function, {function}, owners), "")
+    for function, owners in functions:
+        name = next(_used(function, owners, anchors, changed.has), "")
         if name:
-            code = function.__code__
             return (
-                f"{short_path(code.co_filename)}:{code.co_firstlineno}: {code.co_name} keeps its"
-                f" results (functools) and uses {name}, which the loop has changed: a rank that"
-                " joins would compute other results: keep them in a dict"
+                f"{_named(function)} keeps its results (functools) and uses {name}, which the loop"
+                " has changed: a rank that joins would compute other results: keep them in a dict"
             )
     return ""
 
@@ -47,58 +46,110 @@ def results_of_ranks(anchors: Anchors) -> str:
 
     They are made of a communicator, the session or declared data.
     """
-    for function, owners, _ in _functions(anchors):
-        name = next(_uses_ranks(function, {function}, owners), "")
+    for function, owners in itertools.chain(_functions(anchors), _properties(anchors)):
+        name = next(_used(function, owners, anchors, _is_of_ranks), "")
         if name:
-            code = function.__code__
             return (
-                f"{short_path(code.co_filename)}:{code.co_firstlineno}: {code.co_name} keeps its"
-                f" results (functools) and uses {name}, which is another one after a resize:"
-                " compute them in each iteration, or in @rs.on_resize"
+                f"{_named(function)} keeps its results (functools) and uses {name}, which is"
+                " another one after a resize: compute them in each iteration, or in @rs.on_resize"
             )
     return ""
 
 
-def _uses_ranks(function: Any, seen: set[Any], owners: Sequence[Anchor]) -> Iterator[str]:
+def _named(function: types.FunctionType) -> str:
+    code = function.__code__
+    return f"{short_path(code.co_filename)}:{code.co_firstlineno}: {code.co_name}"
+
+
+# --- functions that have kept results ---------------------------------------------------------
+
+
+def _functions(anchors: Anchors) -> Iterator[tuple[Any, list[Anchor]]]:
+    """Those that have kept results; of a method with the objects of its class."""
+    for anchor in anchors.by_key.values():
+        value = anchor.get()
+        if anchor.kind is CACHED and value is not None and value.cache_info().misses:
+            yield value.__wrapped__, []
+    for part, owners in _parts(anchors, lambda part: kind_of(part) is CACHED):
+        if part.cache_info().misses:
+            yield part.__wrapped__, owners
+
+
+def _properties(anchors: Anchors) -> Iterator[tuple[Any, list[Anchor]]]:
+    """Those whose results objects have as attributes, with the objects."""
+    for part, owners in _parts(anchors, lambda part: isinstance(part, functools.cached_property)):
+        if any(part.attrname in vars(own.get()) for own in owners):
+            yield part.func, owners
+
+
+def _parts(anchors: Anchors, fits: Callable[[Any], bool]) -> Iterator[tuple[Any, list[Anchor]]]:
+    """Such parts of classes, with the objects of the class."""
+    for anchor in anchors.by_key.values():
+        cls = anchor.get() if anchor.kind is CLASS else None
+        if cls is not None and (parts := [part for part in vars(cls).values() if fits(part)]):
+            owners = [own for own in anchors.by_key.values() if isinstance(own.get(), cls)]
+            yield from ((part, owners) for part in parts)
+
+
+# --- what they use ----------------------------------------------------------------------------
+
+
+class _Reference(NamedTuple):
+    """What a function refers to by a name. names: all that it uses. place: as a survey has it."""
+
+    names: set[str]
+    name: str
+    value: Any
+    place: Path
+
+
+def _used(
+    function: Any,
+    owners: Sequence[Anchor],
+    anchors: Anchors,
+    wanted: Callable[[_Reference], bool],
+    seen: set[Any] | None = None,
+) -> Iterator[str]:
+    """Names of what is wanted in a function of the program, and in those that it calls.
+
+    owners: objects whose attributes it may use
+    """
+    seen = {function} if seen is None else seen
     if not isinstance(function, types.FunctionType) or not is_program_function(function):
         return
-    names = _names(function.__code__)
-    if "COMM_WORLD" in names:
-        yield "COMM_WORLD"
-    values = {name: function.__globals__[name] for name in names & function.__globals__.keys()}
-    for own in owners:
-        parts = attributes(own.get())
-        values |= {name: parts[name] for name in names & parts.keys()}
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        with suppress(ValueError):  # an empty cell
-            values[name] = cell.cell_contents
-    for name, value in sorted(values.items()):
-        if isinstance(value, MPI.Comm) or type(value).__module__.partition(".")[0] == "resize_lib":
-            yield name
+    for reference in _references(function, owners, anchors):
+        value = reference.value
+        if wanted(reference):
+            yield reference.name
         elif isinstance(value, types.FunctionType) and value not in seen:
             seen.add(value)
-            yield from _uses_ranks(value, seen, ())
+            yield from _used(value, (), anchors, wanted, seen)
 
 
-def _functions(anchors: Anchors) -> Iterator[tuple[Any, list[Anchor], bool]]:
-    """Those that have kept results; of a method the objects of its class, and if they have them."""
-    found = [(anchor, anchor.get()) for anchor in anchors.by_key.values()]
-    for anchor, value in found:
-        if anchor.kind is CACHED and value is not None and value.cache_info().misses:
-            yield value.__wrapped__, [], False
-        if anchor.kind is CLASS and value is not None:
-            parts = [part for part in vars(value).values() if _keeps(part)]
-            owners = [own for own, each in found if parts and isinstance(each, value)]
-            for part in parts:
-                if isinstance(part, functools.cached_property):
-                    if any(part.attrname in vars(own.get()) for own in owners):
-                        yield part.func, owners, True
-                elif part.cache_info().misses:
-                    yield part.__wrapped__, owners, False
+def _references(
+    function: types.FunctionType, owners: Sequence[Anchor], anchors: Anchors
+) -> Iterator[_Reference]:
+    names, values = _names(function.__code__), function.__globals__
+    module = (MODULE, str(values.get("__name__")))
+    if "COMM_WORLD" in names:
+        yield _Reference(names, "COMM_WORLD", MPI.COMM_WORLD, (module, ()))
+    for name in sorted(names & values.keys()):
+        yield _Reference(names, name, values[name], (module, ("v", name)))
+    for own in owners:
+        parts = attributes(own.get())
+        for name in sorted(names & parts.keys()):
+            yield _Reference(names, name, parts[name], (own.key, ("a", name)))
+    anchor = anchors.of(function)
+    key = anchor.key if anchor is not None else b""
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    for number, (name, cell) in enumerate(cells):
+        with suppress(ValueError):  # an empty cell
+            yield _Reference(names, name, cell.cell_contents, (key, ("c", number, name)))
 
 
-def _keeps(part: Any) -> bool:
-    return isinstance(part, functools.cached_property) or kind_of(part) is CACHED
+def _is_of_ranks(reference: _Reference) -> bool:
+    of_library = type(reference.value).__module__.partition(".")[0] == "resize_lib"
+    return of_library or isinstance(reference.value, MPI.Comm)
 
 
 class _Changed:
@@ -118,39 +169,12 @@ class _Changed:
             anchor = self._anchors.by_key.get(owner)
             owner = anchor.parent[0] if anchor is not None else ()
 
-    def used_by(
-        self, function: Any, seen: set[Any], owners: Sequence[Anchor] = ()
-    ) -> Iterator[str]:
-        """Names of such things in a function of the program, and in those that it calls.
-
-        owners: objects whose attributes it may use
-        """
-        if not isinstance(function, types.FunctionType) or not is_program_function(function):
-            return
-        names, values = _names(function.__code__), function.__globals__
-        owner = (MODULE, str(values.get("__name__")))
-        found: list[tuple[str, Any, Path]] = [
-            (name, values[name], (owner, ("v", name))) for name in sorted(names) if name in values
-        ]
-        for own in owners:
-            parts = attributes(own.get())
-            found += [
-                (name, parts[name], (own.key, ("a", name))) for name in sorted(names & parts.keys())
-            ]
-        anchor = self._anchors.of(function)
-        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-        for number, (name, cell) in enumerate(cells):
-            place = (anchor.key if anchor is not None else b"", ("c", number, name))
-            with suppress(ValueError):  # an empty cell
-                found.append((name, cell.cell_contents, place))
-        for name, value, path in found:
-            known = self._anchors.of(value)
-            drawn = self._draws and isinstance(value, types.ModuleType) and "random" in names
-            if path in self._places or drawn or (known is not None and known.key in self._owners):
-                yield name
-            elif isinstance(value, types.FunctionType) and value not in seen:
-                seen.add(value)
-                yield from self.used_by(value, seen)
+    def has(self, reference: _Reference) -> bool:
+        """Whether it is something that the loop has changed."""
+        value, known = reference.value, self._anchors.of(reference.value)
+        drawn = self._draws and isinstance(value, types.ModuleType) and "random" in reference.names
+        inside = known is not None and known.key in self._owners
+        return reference.place in self._places or drawn or inside
 
 
 def _names(code: types.CodeType) -> set[str]:

@@ -60,9 +60,9 @@ LEFT = "comm.rank - 1 if comm.rank > 0 else MPI.PROC_NULL"
         ("g = 0", "x.local[:] += g\nif comm.size != n:\n    n = comm.size\n    g = 9 * comm.rank // n", "g", Role.NONE),
         ("g = 0", "x.local[:] += g\ng = comm.allreduce(sum(range(comm.rank, 9, comm.size)))", "g", Role.NONE),
         # items that each rank sets, of what is used as a whole
-        ("g = np.zeros(99)", "g[t * comm.size + comm.rank] = 1\nx.local[:] += g.sum()", "g", Role.SLOTS),
-        ("g = {}", "if t % comm.size == comm.rank:\n    g[t] = 1\nx.local[:] += len(g)", "g", Role.SLOTS),
-        ("g = np.zeros(99)", "g[t] = x.local.sum()\nx.local[:] += g.sum()", "g", Role.SLOTS),
+        ("g = np.zeros(99)", "g[t * comm.size + comm.rank] = 1\nx.local[:] += g.sum()", "g", Role.OWN_ITEMS),
+        ("g = {}", "if t % comm.size == comm.rank:\n    g[t] = 1\nx.local[:] += len(g)", "g", Role.OWN_ITEMS),
+        ("g = np.zeros(99)", "g[t] = x.local.sum()\nx.local[:] += g.sum()", "g", Role.OWN_ITEMS),
         ("g = np.zeros(9)", "for i in range(comm.rank, 9, comm.size):\n    g[i] = t\nx.local[:] += g.sum()", "g", Role.PAST),
         ("g = np.zeros(9)", "g[:] = 0\nfor i in range(comm.rank, 9, comm.size):\n    g[i] = t\nx.local[:] += g.sum()", "g", Role.NONE),
         ("g = np.zeros(9)", "for i in range(comm.rank, 9, comm.size):\n    g[i] = t\nx.local[:] += g[comm.rank]", "g", Role.NONE),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,8 @@ def test_a_job_grows_before_ones_eyes(cluster: Live) -> None:
         assert "iterations" in said and not any("iterations" in row[2] for row in others)
         assert [row[0] for row in others] == ["sweep[1]", "sweep[2]"]
         assert len({colour for _, colour, _ in listed}) == 3 and own != "rgba(0, 0, 0, 0)"
-        assert (tip := over(driver, 0.98)).startswith(NAME) and " processor" in tip
+        tip = over(driver, 0.98)
+        assert tip.startswith(NAME) and re.search(r"\n[1-4] processors?,", tip), tip
         driver.execute_script("window.mark = 1; document.querySelector('.row.job').click()")
         until(driver, "document.getElementById('h-job').textContent", lambda t: NAME in t)
         curve = "document.querySelectorAll('#tab tr').length"
