@@ -149,13 +149,13 @@ def _changed(seen: Seen, facts: Variable) -> tuple[Fate, str]:
     if seen.alone and facts.role is Role.ROOT:
         return Fate.KEEP, ""
     if local and seen.alone and facts.accumulates:
-        return (Fate.REFUSE, _UNCLEAR) if facts.used else (Fate.KEEP, "")
+        return (Fate.REFUSE, _unclear(seen)) if facts.used else (Fate.KEEP, "")
     if seen.coincides and (why := counted(facts)):
         return Fate.REFUSE, why
     sources = facts.set_up
     between = seen.start == seen.before and sources & LOCAL and _adds(facts)
     if between and seen.alone and facts.used:
-        return Fate.REFUSE, _UNCLEAR
+        return Fate.REFUSE, _unclear(seen)
     if seen.start != seen.before:
         if "size" in sources and facts.used:
             return Fate.REFUSE, _DERIVED
@@ -173,8 +173,17 @@ def _changed(seen: Seen, facts: Variable) -> tuple[Fate, str]:
     if seen.failed:
         if not facts.used and seen.here is not None:
             return Fate.KEEP, ""
-        return Fate.REFUSE, f"cannot be copied to a rank that joins ({seen.failed})"
+        return Fate.REFUSE, _not_copied(seen)
     return Fate.CARRY, ""
+
+
+def _not_copied(seen: Seen) -> str:
+    return f"cannot be copied to a rank that joins ({seen.failed})"
+
+
+def _unclear(seen: Seen) -> str:
+    """Why one rank alone cannot tell; what cannot be copied is not mended by a declaration."""
+    return _not_copied(seen) if seen.failed else _UNCLEAR
 
 
 def restart(seen: Seen, facts: Variable, *, same_size: bool) -> tuple[Fate, str]:

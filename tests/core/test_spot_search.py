@@ -320,7 +320,7 @@ def test_it_jumps(cluster: MakeCluster) -> None:
     job, stays = searched(cluster(64, **SEARCH), [1, 2, 4, 8, 16, 32, 64], times)
     assert (stays, spot(job)) == ([1, 64], 64)
     told = story(job, "search_probe")[0]
-    assert "99.5 s ± 26.2 % per iteration on 1; the model fitted to 1 sizes expects " in told
+    assert "99.5 s ± 26.2 % per iteration on 1; the model fitted to 1 of its sizes expects " in told
     assert "may gain" in told and "costs" in told
 
 

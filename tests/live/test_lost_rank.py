@@ -92,7 +92,9 @@ def bench(
 ) -> Iterator[Parting]:
     where, launcher = request.param
     cluster = local_cluster(4) if where == "one node" else two_nodes()
-    made = Parting(tmp_path_factory.mktemp("parting"), cluster, launcher)
+    # Agents are away here, and no node is lost by that.
+    options = ("--lost-after", "60")
+    made = Parting(tmp_path_factory.mktemp("parting"), cluster, launcher, options)
     yield made
     assert made.close() == 0, "processes were left behind"
 

@@ -12,6 +12,7 @@ commit or an abort that never arrived is made up for at the next remap point.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import repeat
 from statistics import median
 
@@ -26,7 +27,7 @@ from dq_server.core.model.phases import Phases
 from dq_server.core.model.placing import placeable
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.sizes import Configuration, largest_at_most
-from dq_server.core.model.tracking import SpotOptions
+from dq_server.core.model.tracking import Found, SpotOptions
 from dq_server.core.model.watch import WatchOptions, check_reachable
 from dq_server.core.model.workers import WorkerJobs
 from dq_server.core.offer import Offer, Waiting, offer_to
@@ -298,8 +299,7 @@ def _decide(turn: Turn, job: Job, seq: int) -> Answer:
     asked = job.wanted is not None or job.held is not None
     verdict = within(turn.state, job, _verdict(turn, job), asked=asked)
     verdict = placeable(turn.state, job, verdict)
-    if job.cannot_grow and verdict.target is not None and verdict.target.size > job.size:
-        verdict = Verdict(None, because("cannot_grow", why=job.cannot_grow))
+    verdict = _without_growth(job, verdict) if job.cannot_grow else verdict
     current = job.configuration
     assert current is not None
     _learn(turn, job, verdict)
@@ -318,6 +318,15 @@ def _decide(turn: Turn, job: Job, seq: int) -> Answer:
     if stay is not None:
         stay.reason = verdict.reason
     return Answer(seq, what, resize_id, processors, target, verdict.reason)
+
+
+def _without_growth(job: Job, verdict: Verdict) -> Verdict:
+    """What a job does that no rank can join; where it would grow, or settle, it says why not."""
+    reason = because("cannot_grow", why=job.cannot_grow)
+    if verdict.target is not None:
+        return Verdict(None, reason) if verdict.target.size > job.size else verdict
+    settles = verdict.finding is not None and verdict.finding.what is Found.SETTLED
+    return replace(verdict, reason=reason) if settles else verdict
 
 
 def _learn(turn: Turn, job: Job, verdict: Verdict) -> None:

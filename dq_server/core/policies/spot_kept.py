@@ -62,7 +62,7 @@ def settled(
     early = track.turns < track.look or not track.is_quiet()
     if early and not wanted and answer is not None:
         reason = answer.reason
-        if reason.code in ("spot_kept", "spot_no_room", "spot_away"):
+        if reason.code in ("spot_kept", "spot_no_room", "spot_away", "cannot_grow"):
             return grids.keeping(Verdict(None, reason), job, current, config)
     return None
 

@@ -40,11 +40,11 @@ from dq_server.core.policies.spot_view import View, expand_point, idle_for, view
 
 declare(
     search_probe="{time_s:.4g} s ± {error_pct:.1f} % per iteration on {size}; the model fitted to"
-    " {points} sizes expects {next_time_s:.4g} s ± {next_error_pct:.0f} % on {next_size}: try it,"
-    " that may gain {gain_s:.3g} s in {left:.0f} iterations and costs {cost_s:.3g} s",
+    " {points} of its sizes expects {next_time_s:.4g} s ± {next_error_pct:.0f} % on {next_size}:"
+    " try it, that may gain {gain_s:.3g} s in {left:.0f} iterations and costs {cost_s:.3g} s",
     search_next="{time_s:.4g} s ± {error_pct:.1f} % per iteration on {size}; {next_size}, where the"
-    " model fitted to {points} sizes expects {next_time_s:.4g} s ± {next_error_pct:.0f} %, is next"
-    " to the best size and untried, and a larger one has lost: try it, that costs {cost_s:.3g} s",
+    " model fitted to {points} of its sizes expects {next_time_s:.4g} s ± {next_error_pct:.0f} %, is"
+    " next to the best size and untried, and a larger one has lost: try it, that costs {cost_s:.3g} s",
     search_lost="{time_s:.4g} s ± {error_pct:.1f} % per iteration on {size}, where {expected_s:.4g}"
     " s ± {expected_pct:.0f} % were expected; {next_size} takes {next_time_s:.4g} s"
     " ± {next_error_pct:.1f} % and is better, the processors reckoned: go there",
@@ -53,7 +53,7 @@ declare(
     " {next_time_s:.4g} s ± {next_error_pct:.1f} %: another iteration is needed to tell them apart",
     search_first="measuring on {size}: the first iteration after a resize may be slow",
     spot_kept="the sweet spot is {size}: {time_s:.4g} s ± {error_pct:.1f} % per iteration measured,"
-    " {model_s:.4g} s by the model of {points} sizes; {why}",
+    " {model_s:.4g} s by the model fitted to {points} of its sizes; {why}",
     spot_no_room="{size} is the best size that can be had: {time_s:.4g} s ± {error_pct:.1f} % per"
     " iteration; {next_size}, where {next_time_s:.4g} s ± {next_error_pct:.0f} % are expected,"
     " needs {more} more processors and {idle} can be had",
@@ -242,7 +242,8 @@ def _settle(view: View, probes: list[Probe]) -> Verdict:
 def _why_not(view: View, probes: list[Probe]) -> str:
     """Why no other size is tried, in words."""
     if not probes:
-        return "every other size was tried and has lost"
+        tried = len(view.measured) >= len(view.by_size)
+        return f"every other size was tried and has lost{'' if tried else ', or could not be had'}"
     first = probes[0]
     known = first.size in view.measured
     takes = f"{first.size} {'took' if known else 'is expected to take'} {first.time.time_s:.4g} s"
