@@ -43,8 +43,9 @@ declare(
     " {points} of its sizes expects {next_time_s:.4g} s ± {next_error_pct:.0f} % on {next_size}:"
     " try it, that may gain {gain_s:.3g} s in {left:.0f} iterations and costs {cost_s:.3g} s",
     search_next="{time_s:.4g} s ± {error_pct:.1f} % per iteration on {size}; {next_size}, where the"
-    " model fitted to {points} of its sizes expects {next_time_s:.4g} s ± {next_error_pct:.0f} %, is"
-    " next to the best size and untried, and a larger one has lost: try it, that costs {cost_s:.3g} s",
+    " model fitted to {points} of its sizes expects {next_time_s:.4g} s"
+    " ± {next_error_pct:.0f} %, is next to the best size and untried, and a larger one has lost:"
+    " try it, that costs {cost_s:.3g} s",
     search_lost="{time_s:.4g} s ± {error_pct:.1f} % per iteration on {size}, where {expected_s:.4g}"
     " s ± {expected_pct:.0f} % were expected; {next_size} takes {next_time_s:.4g} s"
     " ± {next_error_pct:.1f} % and is better, the processors reckoned: go there",
