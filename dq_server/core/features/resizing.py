@@ -12,14 +12,13 @@ commit or an abort that never arrived is made up for at the next remap point.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import repeat
 from statistics import median
 
 from dq_server.core.feature import Feature, Rank, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRemap
-from dq_server.core.model.bounds import bound, within
+from dq_server.core.model.bounds import bound, within, without_growth
 from dq_server.core.model.decisions import Verdict
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
 from dq_server.core.model.jobs import Answer, Job, JobKind, JobState, PendingResize, Remap
@@ -27,7 +26,7 @@ from dq_server.core.model.phases import Phases
 from dq_server.core.model.placing import placeable
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.sizes import Configuration, largest_at_most
-from dq_server.core.model.tracking import Found, SpotOptions
+from dq_server.core.model.tracking import SpotOptions
 from dq_server.core.model.watch import WatchOptions, check_reachable
 from dq_server.core.model.workers import WorkerJobs
 from dq_server.core.offer import Offer, Waiting, offer_to
@@ -40,7 +39,6 @@ declare(
     lost_in_place="{lost} of {size} ranks died: the others go on from the last copy: {next_size}",
     not_in_place="{lost} of {size} ranks died: the job cannot go on in place, {why}",
     not_malleable="a {kind} job is not resized by the scheduler",
-    cannot_grow="no rank can join: {why}; not tried again before an order (dq resize)",
     carried="variables that travelled to the ranks that joined: {what}",
     user_resize="asked for by the user: from {size} to {next_size}",
     user_regrid="asked for by the user: from {grid} to {next_grid}",
@@ -299,7 +297,7 @@ def _decide(turn: Turn, job: Job, seq: int) -> Answer:
     asked = job.wanted is not None or job.held is not None
     verdict = within(turn.state, job, _verdict(turn, job), asked=asked)
     verdict = placeable(turn.state, job, verdict)
-    verdict = _without_growth(job, verdict) if job.cannot_grow else verdict
+    verdict = without_growth(job, verdict) if job.cannot_grow else verdict
     current = job.configuration
     assert current is not None
     _learn(turn, job, verdict)
@@ -318,15 +316,6 @@ def _decide(turn: Turn, job: Job, seq: int) -> Answer:
     if stay is not None:
         stay.reason = verdict.reason
     return Answer(seq, what, resize_id, processors, target, verdict.reason)
-
-
-def _without_growth(job: Job, verdict: Verdict) -> Verdict:
-    """What a job does that no rank can join; where it would grow, or settle, it says why not."""
-    reason = because("cannot_grow", why=job.cannot_grow)
-    if verdict.target is not None:
-        return Verdict(None, reason) if verdict.target.size > job.size else verdict
-    settles = verdict.finding is not None and verdict.finding.what is Found.SETTLED
-    return replace(verdict, reason=reason) if settles else verdict
 
 
 def _learn(turn: Turn, job: Job, verdict: Verdict) -> None:

@@ -7,8 +7,12 @@ from dataclasses import replace
 from dq_server.core.model.answers import Bound
 from dq_server.core.model.decisions import Verdict
 from dq_server.core.model.jobs import Job
+from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.sizes import largest_at_most
 from dq_server.core.model.state import State
+from dq_server.core.model.tracking import Found
+
+declare(cannot_grow="no rank can join: {why}; not tried again before an order (dq resize)")
 
 
 def bound(state: State, job: Job, *, asked: bool = False) -> Bound | None:
@@ -37,3 +41,12 @@ def within(state: State, job: Job, verdict: Verdict, *, asked: bool) -> Verdict:
     told = Verdict(smaller, found.reason, judged=verdict.judged, kept=verdict.kept)
     # The verdict on the target's size says nothing about the smaller one.
     return told if smaller is None else replace(told, judged=False)
+
+
+def without_growth(job: Job, verdict: Verdict) -> Verdict:
+    """What a job does that no rank can join; where it would grow, or settle, it says why not."""
+    reason = because("cannot_grow", why=job.cannot_grow)
+    if verdict.target is not None:
+        return Verdict(None, reason) if verdict.target.size > job.size else verdict
+    settles = verdict.finding is not None and verdict.finding.what is Found.SETTLED
+    return replace(verdict, reason=reason) if settles else verdict
