@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import ast
 from abc import abstractmethod
+from dataclasses import replace
 
 from dq_client.check import words as w
-from dq_client.check.flow import NOTHING, Flow, Value
-from dq_client.check.given import Given, item_parts
+from dq_client.check.effects import Effects
+from dq_client.check.flow import NOTHING, Value
+from dq_client.check.given import Given, item_of, item_parts
 from dq_client.check.graph import Body, Call, Node
 from dq_client.check.program import Loop
 from dq_client.check.scopes import Scope
 
+VIEW = "@view"  # in what a function leaves: which part of a slot its result is
 
-class Calls(Flow):
+
+class Calls(Effects):
     """Reads calls."""
 
     @abstractmethod
@@ -27,10 +31,6 @@ class Calls(Flow):
     @abstractmethod
     def enter(self, scope: Scope, kinds: dict[str, str]) -> Body:
         """The body of a function, gone through now if it has not been."""
-
-    def sink(self, nodes: list[Node]) -> None:
-        """Note that these matter: they leave the program's own variables."""
-        self.program.sinks.append(Node(nodes, control=self.control))
 
     def call(self, node: ast.Call, *, discarded: bool = False) -> Value:
         """What a call gives. discarded: nobody takes it, so it was called for what it does."""
@@ -49,20 +49,24 @@ class Calls(Flow):
             return back
         if target:
             return self._make(target, given, node.lineno)
+        others = Given([Value([item_of(v)]) for v in given.args[1:]])
         for value in given.values:  # a function that is passed on may be called
-            self.called_by_others(value, node.lineno)
+            self.called_by_others(value, node.lineno, others if name == "map" else Given())
+        more = list[Node]()
         module = base.kind.partition(":")[2] if base.kind.startswith(("module:", "import:")) else ""
         if called.kind.startswith("import:"):
             module, _, name = called.kind.removeprefix("import:").rpartition(".")
         if isinstance(func, ast.Attribute) and base.kind in ("", w.PLAIN):
             perhaps = self.program.only_method(name)  # of a class of the file, or of a list
             if perhaps is not None:
-                self.known(perhaps, base, given, node.lineno)
+                more = self.known(perhaps, base, given, node.lineno).nodes
         if name not in w.SHOWS and name not in w.BUILTINS:
             self.sink(called.nodes)  # a variable that is called is used
         result = self._special(node, name, base, given, module)
         if result is None:
             result = self._plain(node, name, base, given, module, discarded)
+        if more:
+            result = replace(result, nodes=[*result.nodes, *more], passed=False)
         out = given.keywords.get("out")
         if out is not None:
             inputs = [n for key, v in given.keywords.items() if key != "out" for n in v.nodes]
@@ -159,11 +163,15 @@ class Calls(Flow):
         self.program.calls.append(call)
         for slot in list(body.exit):
             if here := self.translated(slot, call):
-                self.put(here, self._out_of(call, slot), line)
+                changed, part = self._out_of(call, slot), values.get(slot)
+                if part is not None and part.view:
+                    changed.kept, changed.index = [self.get(here)], part.view
+                self.put(here, changed, line)
         result = Node(kind=body.result.kind)
         result.call = call
         path, within = (self.translated(slot, call) if slot else "" for slot in body.returns)
-        return Value([result], result.kind, passed=True, path=path, within=within)
+        view = [self._out_of(call, VIEW)] if VIEW in body.exit else []
+        return Value([result], result.kind, passed=True, path=path, within=within, view=view)
 
     def _out_of(self, call: Call, slot: str) -> Node:
         node = Node(kind=call.body.exit[slot].kind)
@@ -198,7 +206,9 @@ class Calls(Flow):
             if rest and [base] == first:
                 self.put(f"{slot}.{rest}", self._out_of(call, inner), line)
 
-    def called_by_others(self, value: Value, line: int, *, in_loop: bool = False) -> None:
+    def called_by_others(
+        self, value: Value, line: int, given: Given, *, in_loop: bool = False
+    ) -> None:
         """A function of the program that is passed on: it may be called now, with anything."""
         what, _, number = value.kind.partition(":")
         if what != "function":
@@ -207,7 +217,7 @@ class Calls(Flow):
         if in_loop:
             self.program.loops.append(Loop(self.scope.number, line, line, over_iterations=True))
         owner = Value(kind=f"instance:{scope.in_class}") if scope.in_class else None
-        result = self.known(scope, owner, Given(), line)
+        result = self.known(scope, owner, given, line)
         self.sink(result.nodes)
 
     # --- what words.py knows ----------------------------------------------------------------------
@@ -290,7 +300,7 @@ class Calls(Flow):
                     self._keep(value.path)
         if name in ("solve", "map"):
             for value in given.values:
-                self.called_by_others(value, node.lineno, in_loop=True)
+                self.called_by_others(value, node.lineno, Given(), in_loop=True)
             self.sink(given.nodes)
             return NOTHING
         if name == "iterations":
@@ -354,12 +364,11 @@ class Calls(Flow):
             self.sink(nodes)
             return NOTHING
         if library:
-            if name in ("copyto", "at", "fill_diagonal", "put", "heappush") and given.args:
-                old = [] if name == "copyto" else given.args[0].nodes
-                others = Given(given.args[1:], given.keywords)
-                self.change(given.args[0], Node([*old, *others.nodes]), line)
-            return Value(nodes)
+            return self._of_library(name, nodes, given, line)
         if not base.nodes and not module and name in w.BUILTINS and not self._is_ours(name):
+            if name in w.VIEWS and given.args:
+                first = given.args[0]
+                return Value(nodes, path=first.path, within=first.within, view=first.view)
             plain = name in ("int", "float", "str", "len", "bool", "round", "complex", "hash")
             return Value(nodes, w.PLAIN if plain else "", parts=item_parts(name, given))
         if isinstance(node.func, ast.Attribute) and not module:
@@ -377,6 +386,21 @@ class Calls(Flow):
         result.opaque = True
         return Value([result])
 
+    def _of_library(self, name: str, nodes: list[Node], given: Given, line: int) -> Value:
+        """A function of numpy, or of a library like it."""
+        first = given.args[0] if given.args else NOTHING
+        if name == "take" and len(given.args) > 1:
+            return Value([self.item(first.nodes, given.args[1].nodes)])
+        if name in ("copyto", "at", "fill_diagonal", "put", "heappush") and given.args:
+            old = [] if name == "copyto" else first.nodes
+            others = Given(given.args[1:], given.keywords)
+            self.change(first, Node([*old, *others.nodes]), line)
+        if name in w.SPLITS:  # a list of views
+            return Value([Node(nodes)], within=first.path or first.within, view=first.view)
+        if name in w.VIEWS:
+            return Value(nodes, path=first.path, within=first.within, view=first.view)
+        return Value(nodes)
+
     def _method(
         self, node: ast.Call, name: str, base: Value, given: Given, nodes: list[Node]
     ) -> Value | None:
@@ -385,6 +409,10 @@ class Calls(Flow):
         if base.kind == w.LOCAL and name in w.READS:
             return Value(nodes, w.LOCAL, path=base.path)
         if name in w.READS:
+            if name == "take" and given.args:
+                return Value([self.item(base.nodes, given.args[0].nodes)])
+            if name in w.VIEWS and base.path:
+                return Value(nodes, path=base.path, within=base.within, view=base.view)
             item = Value(nodes, within=base.path or base.within)
             if name == "values":
                 return item
@@ -401,43 +429,6 @@ class Calls(Flow):
             self.change(base, Node(given.nodes, kind=base.kind), line)
             return NOTHING
         return None
-
-    def change(self, value: Value, node: Node, line: int) -> None:
-        """What stands in a slot, or in a container, was changed in place."""
-        container = value.within or self.members.get(value.path, "")
-        if container:
-            item = Node(node.computed, passed=node.passed, kept=[*node.kept, self.get(container)])
-            item.received = node.received
-            item.index = next((n.index for n in value.nodes if n.index), None)
-            self.change(Value(path=container), item, line)
-        if not value.path:
-            return
-        last = value.path.rpartition(".")[2] if "." in value.path else ""
-        if last in w.DECLARED_PARTS or value.kind in (w.LOCAL, w.OBJECT, w.VALUE):
-            self.sink([*node.computed, *node.passed])
-            return
-        node.kind = node.kind or value.kind
-        self.put(value.path, node, line)
-        base = value.path.rpartition(".")[0]
-        if base and not self.is_ours_alone(base):
-            self.sink([node])
-
-    def is_ours_alone(self, slot: str) -> bool:
-        """Whether the object in a slot is one of a class that the file alone decides on."""
-        kind = self.get(slot).kind
-        what, _, name = kind.partition(":")
-        return what in ("instance", "class") and self.program.is_closed(name)
-
-    def _is_ours(self, name: str) -> bool:
-        return bool(self.kind_of_name(self.scope.owner(name).number, name))
-
-    def _in_library(self, func: ast.expr) -> bool:
-        while isinstance(func, ast.Attribute):
-            func = func.value
-        if not isinstance(func, ast.Name):
-            return False
-        kind = self.get(self.slot(func.id)).kind
-        return kind.startswith("module:") and kind[7:].partition(".")[0] in w.LIBRARIES
 
 
 def _source(bits: int) -> Value:

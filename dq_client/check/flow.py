@@ -43,6 +43,7 @@ class Value:
     passed: bool = False  # it is one of them, not computed from them
     path: str = ""  # the slot that it stands in, or that it is a view of
     within: str = ""  # the slot of the container that it is an item of
+    view: list[Node] = field(default_factory=list)  # which part of that slot it is; empty: all
     parts: tuple[Value, ...] = ()  # what its items are made of, as those of zip(a, b)
     made: Call | None = None  # the object that this call of __init__ has made
 
@@ -83,6 +84,7 @@ class Flow:
         self.aliases: dict[str, tuple[str, int]] = {}  # of which slot, and after how many binds
         self.binds: dict[str, int] = {}
         self.members: dict[str, str] = {}  # slots that have an item of a container: whose
+        self.views: dict[str, list[Node]] = {}  # of both: which part it is
 
     # --- slots ------------------------------------------------------------------------------------
 
@@ -97,14 +99,23 @@ class Flow:
         """The slot of `a.b.c`; empty for what has none."""
         if isinstance(node, ast.Name):
             slot = self.slot(node.id)
-            alias = self.aliases.get(slot)
-            if alias is not None and self.binds.get(_base(alias[0]), 0) == alias[1]:
-                return alias[0]
-            return slot
+            return self.alias(slot) or slot
         if isinstance(node, ast.Attribute):
             base = self.path(node.value)
-            return f"{base}.{node.attr}" if base and base.count(".") < PATH_MAX else ""
+            found = f"{base}.{node.attr}" if base and base.count(".") < PATH_MAX else ""
+            return self.alias(found) or found
         return ""
+
+    def alias(self, slot: str) -> str:
+        """The slot whose object a variable is another name for, or a view of; empty: none."""
+        path, binds = self.aliases.get(slot, ("", 0))
+        return path if path and self.binds.get(_base(path), 0) == binds else ""
+
+    def name_also(self, slot: str, value: Value) -> None:
+        """Note that a slot has an object that stands in another one, too, or a view of it."""
+        if value.path and value.path != slot:
+            self.aliases[slot] = (value.path, self.binds.get(_base(value.path), 0))
+            self.views[slot] = value.view
 
     def get(self, slot: str) -> Node:
         """Its version now."""
@@ -155,6 +166,7 @@ class Flow:
         self.binds[slot] = self.binds.get(slot, 0) + 1
         self.aliases.pop(slot, None)
         self.members.pop(slot, None)
+        self.views.pop(slot, None)
         if _base(slot) in self._with_attributes:
             for known in [k for k in self.now if k.startswith(slot + ".")]:
                 del self.now[known]
@@ -236,6 +248,7 @@ class Flow:
         """From here on it depends on the conditions of jumps whether statements are reached."""
         if len(self.jumps) > since:
             self.control = self.condition(self.jumps[since:])
+            self.control.branches = [part for jump in self.jumps[since:] for part in jump.branches]
 
     def end_function(self) -> None:
         """The slots that the function leaves otherwise than it found them."""

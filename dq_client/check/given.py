@@ -44,3 +44,10 @@ def item_parts(name: str, given: Given) -> tuple[Value, ...]:
     """What the items of an enumerate or a zip are made of."""
     items = [Value(v.nodes, within=v.path or v.within, parts=v.parts) for v in given.args]
     return (NOTHING, *items[:1]) if name == "enumerate" else tuple(items if name == "zip" else ())
+
+
+def item_of(source: Value) -> Node:
+    """Any item of a container."""
+    item = Node(source.nodes)
+    item.index = source.nodes
+    return item

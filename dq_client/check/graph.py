@@ -23,7 +23,7 @@ class Node:
         *("branches", "call", "control", "computed", "divisor", "ends_loop", "file_line"),
         *("gathered", "index", "kept"),
         *("kind", "on_root", "opaque", "ordered", "out", "passed", "rebound", "received", "root"),
-        *("scope", "shared", "source", "varies"),
+        *("scope", "shared", "source", "under", "varies"),
     )
 
     def __init__(
@@ -47,6 +47,7 @@ class Node:
         self.received = False  # it came from one other rank
         self.divisor: list[Node] = []  # of `a % b`: what b is
         self.index: list[Node] | None = None  # of an item that is read, or changed: which one
+        self.under: Node | None = None  # of an item that is read: the condition under which
         self.gathered = False  # a list with an entry of each rank
         self.shared = False  # the result of a collective call, the same on all ranks
         self.varies = False  # at the head of a loop: another one in each iteration

@@ -8,7 +8,7 @@ what that has sent. Whether this is wrong depends on how the loop treats the var
 from __future__ import annotations
 
 import itertools
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from enum import Enum, auto
 
 from dq_client.check import words as w
@@ -185,17 +185,17 @@ def is_owned(changes: list[Node], heads: list[Node], program: Program) -> bool:
     of the set-up. Sums that are added up over all ranks later are no such items.
     """
     left = left_over(heads)
-    own = [c for c in changes if (_is_own_item(c) if c.kept and c in left else _is_of_own(c))]
+    own = [c for c in changes if (_is_by_rank(c) if c in left else _is_of_own(c))]
     if not own:
         return False
     whole, sinks, seen = program.whole(), set(program.sinks), set(changes)
-    versions, reads, known = [*heads], list[Node](), set(heads)
+    versions, reads, known = [*heads, *own], list[Node](), {*heads, *own}
     while versions:
         node = versions.pop()
         for user in set(whole.users(node)) - known:
-            if user.index and not user.kept and _bits(user.index) & w.RANK:
+            if user not in seen and user.control is not node and _reads_own(user):
                 reads.append(user)
-            elif node in user.passed or node in user.kept:
+            elif node in user.passed or node in user.kept or user.root or user.out:
                 known.add(user)
                 versions.append(user)
     while reads:
@@ -208,12 +208,27 @@ def is_owned(changes: list[Node], heads: list[Node], program: Program) -> bool:
     return False
 
 
-def _near(starts: list[Node], without: Container[Node] = ()) -> Iterator[Node]:
+def _is_by_rank(change: Node) -> bool:
+    """Whether it is of items that the rank selects, of its objects, or computed from the rank."""
+    if change.received or is_on_root(change):
+        return False
+    return _is_own_item(change) or _is_of_own(change) or bool(_bits([change]) & w.RANK)
+
+
+def _reads_own(user: Node) -> bool:
+    """Whether an item that is read is one that the rank selects, or is read by such a rank."""
+    if user.index and not user.kept and _bits(user.index) & w.RANK:
+        return True
+    place = Node(control=user.under or user.control)
+    return _is_always(place, _selects) and not is_on_root(place)
+
+
+def _near(starts: Iterable[Node], without: Container[Node] = ()) -> Iterator[Node]:
     """What these are made of, conditions aside, as far as a short walk shows."""
     return itertools.islice(made_of(starts, without), STATES_MAX)
 
 
-def _bits(starts: list[Node], without: Container[Node] = ()) -> int:
+def _bits(starts: Iterable[Node], without: Container[Node] = ()) -> int:
     """The bits of that."""
     found = 0
     for node in _near(starts, without):
@@ -227,14 +242,27 @@ def _is_gathered(changes: list[Node]) -> bool:
 
 
 def is_on_root(change: Node) -> bool:
-    """Whether it comes about on rank 0 alone: every way to it leads by a test of the rank."""
+    """Whether it comes about on rank 0 alone."""
+    return _is_always(change, _is_of_root)
+
+
+def _is_of_root(condition: Node) -> bool:
+    return condition.on_root is not None and _place(condition.on_root) == (w.RANK, False)
+
+
+def _selects(condition: Node) -> bool:
+    return bool(_bits(condition.branches) & w.RANK)
+
+
+def _is_always(change: Node, holds: Callable[[Node], bool]) -> bool:
+    """Whether every way to it leads by such a condition."""
     todo: list[Node | None] = [change.control]
     seen: set[Node] = set()
     while todo:
         node = todo.pop()
         if node is None:
             return False
-        if node in seen or (node.on_root is not None and _place(node.on_root) == (w.RANK, False)):
+        if node in seen or holds(node):
             continue
         seen.add(node)
         if node.root is None:

@@ -200,3 +200,20 @@ def statements_of(body: list[ast.stmt], *, definitions: bool = False) -> Iterato
             yield from statements_of(getattr(statement, name, []), definitions=definitions)
         for part in (*getattr(statement, "handlers", []), *getattr(statement, "cases", [])):
             yield from statements_of(part.body, definitions=definitions)
+
+
+def begins_iterations(node: ast.expr) -> bool:
+    """Whether a loop goes over the iterations of a session, perhaps inside tqdm or zip."""
+    return any(
+        isinstance(n, ast.Call)
+        and isinstance(n.func, ast.Attribute)
+        and n.func.attr in ("iterations", "remap")
+        for n in ast.walk(node)
+    )
+
+
+def rebound_in(node: ast.AST) -> set[str]:
+    """The names that statements give another object; `+=` perhaps does not."""
+    updated = {id(n.target) for n in ast.walk(node) if isinstance(n, ast.AugAssign)}
+    stored = (n for n in ast.walk(node) if isinstance(n, ast.Name) and id(n) not in updated)
+    return {n.id for n in stored if isinstance(n.ctx, ast.Store)}

@@ -8,7 +8,7 @@ from dq_client.check.facts import Facts
 from dq_client.check.findings import CODES, Finding
 from dq_client.check.names import session_is_opened
 from dq_client.check.port import to_port
-from dq_client.check.statements import begins_iterations
+from dq_client.check.scopes import begins_iterations
 from dq_client.check.variables import kept_variables
 from dq_client.check.walk import Walk
 

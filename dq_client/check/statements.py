@@ -5,12 +5,20 @@ from __future__ import annotations
 import ast
 
 from dq_client.check import words as w
+from dq_client.check.calls import VIEW
 from dq_client.check.flow import Frame, Now, Value
-from dq_client.check.given import Given
+from dq_client.check.given import Given, item_of
 from dq_client.check.graph import Body, Node
 from dq_client.check.program import Loop, Program
-from dq_client.check.scopes import Function, Scope, rebuilds, scopes_of
-from dq_client.check.values import Values, bound, is_collective, is_whole, is_zero_test, item_of
+from dq_client.check.scopes import (
+    Function,
+    Scope,
+    begins_iterations,
+    rebound_in,
+    rebuilds,
+    scopes_of,
+)
+from dq_client.check.values import Values, bound, is_collective, is_whole, is_zero_test
 
 
 class Statements(Values):
@@ -111,6 +119,8 @@ class Statements(Values):
         result.passed.append(Node(passed=[value.node()], control=self.control))
         result.kind = result.kind or value.kind
         self.body.returns = (value.path, value.within)
+        if value.view:
+            self.body.exit[VIEW] = Node(value.view)
         if self.scope.parent is not None and self.frame.loop is not None:
             self.sink([])
 
@@ -186,6 +196,8 @@ class Statements(Values):
             self.change(source, Node(source.nodes), node.lineno)
         control, outer, before, jumps = self.control, self.frame, self.now, len(self.jumps)
         self.frame, self.now = Frame(outer, before, loop), {}
+        for name in rebound_in(node):  # the last iteration has left another object, perhaps
+            self.aliases.pop(self.slot(name), None)
         condition: Node | None = None
         if isinstance(node, ast.While):
             tested = self.value(node.test)
@@ -198,7 +210,8 @@ class Statements(Values):
             items.varies = True
             within = source.path or source.within
             kind = _kind_of_items(source)
-            given = Value([items], kind, passed=True, within=within, parts=source.parts)
+            parts, view = source.parts, source.view
+            given = Value([items], kind, passed=True, within=within, parts=parts, view=view)
             self._give(node.target, given, node.lineno)
         self.block(node.body)
         frame = self.frame
@@ -254,8 +267,8 @@ class Statements(Values):
         has_star = any(isinstance(e, ast.Starred) for e in (*theirs, *target.elts))
         if len(theirs) == len(target.elts) and not has_star:
             values = [self.value(part) for part in theirs]
-            for each, its in zip(target.elts, values, strict=True):
-                self._give(each, its, line)
+            for each, its, part in zip(target.elts, values, theirs, strict=True):
+                self._give(each, its, line, source=part)
             return
         value = self.value(source)
         for each in target.elts:
@@ -268,11 +281,10 @@ class Statements(Values):
             case ast.Name():
                 slot = self.slot(target.id)
                 self.bind(slot, bound(value), line)
-                if value.path and source is not None and value.path != slot:
-                    base = value.path.partition(".")[0]
-                    self.aliases[slot] = (value.path, self.binds.get(base, 0))
                 if value.within:
-                    self.members[slot] = value.within
+                    self.members[slot], self.views[slot] = value.within, value.view
+                if source is not None:
+                    self.name_also(slot, value)
                 self.take_over(slot, value, line)
             case ast.Tuple() | ast.List():
                 whole = Value(value.nodes, value.kind, within=value.within)
@@ -299,12 +311,14 @@ class Statements(Values):
         path = self.path(target)
         if path:
             self.bind(path, node, line)
+            if value.view:
+                self.name_also(path, value)
             self.take_over(path, value, line)
             owner = path.rpartition(".")[0]
         else:
             node.control, node.scope, node.file_line = self.control, self.scope.number, line
             self.program.attributes[target.attr].append(node)
-            owner = root_path(self, target.value)
+            owner = self.root_path(target.value)
             if owner:
                 self.put(owner, Node(value.nodes, kept=[self.get(owner)]), line)
         if not owner or not (self.is_ours_alone(owner) or self._is_self(owner)):
@@ -324,11 +338,12 @@ class Statements(Values):
 
     def _store_item(self, target: ast.Subscript, nodes: list[Node], line: int) -> None:
         base, index = self.value(target.value), self.value(target.slice)
-        where = Value(base.nodes, base.kind, path=base.path or root_path(self, target.value))
+        path = base.path or self.root_path(target.value)
+        where = Value(base.nodes, base.kind, path=path, view=base.view)
         if not where.path:
             self.sink(nodes)
             return
-        is_all = is_whole(target.slice) and bool(base.path) and isinstance(
+        is_all = is_whole(target.slice) and bool(base.path) and not base.view and isinstance(
             target.value, ast.Name | ast.Attribute
         )  # fmt: skip
         old = [] if is_all else [self.get(where.path)]
@@ -344,12 +359,14 @@ class Statements(Values):
             self._store_item(target, [*old.nodes, *value.nodes], node.lineno)
             return
         old = self.value(target)
-        new = Value([*old.nodes, *value.nodes], old.kind, path=old.path)
+        new = Value([*old.nodes, *value.nodes], old.kind, path=old.path, view=old.view)
         if isinstance(target, ast.Attribute):
             if old.kind in (w.LOCAL, w.VALUE):
                 self.sink(value.nodes)
                 if old.kind == w.VALUE:
                     self._changes_value(value, node.lineno)
+            elif old.view and old.path:
+                self.change(old, Node(new.nodes, kind=old.kind), node.lineno)
             else:
                 self._store_attribute(target, Value(new.nodes, old.kind), node.lineno)
         elif old.kind == w.LOCAL:
@@ -358,7 +375,8 @@ class Statements(Values):
             slot = self.slot(target.id)
             self.put(slot, Node(new.nodes, kind=old.kind), node.lineno)
             if slot in self.members and old.kind != w.PLAIN:  # an array of a list, perhaps
-                self.change(Value(within=self.members[slot]), Node(new.nodes), node.lineno)
+                where = Value(within=self.members[slot], view=old.view)
+                self.change(where, Node(new.nodes), node.lineno)
             if old.kind != w.PLAIN and old.path and old.path != slot:
                 self.change(old, Node(new.nodes, kind=old.kind), node.lineno)
 
@@ -424,23 +442,6 @@ def program_of(tree: ast.Module, scopes: list[Scope] | None = None) -> Program:
         if not drawn:
             drawn.append(Node(source=w.RANDOM))
     return program
-
-
-def begins_iterations(node: ast.expr) -> bool:
-    """Whether a loop goes over the iterations of a session, perhaps inside tqdm or zip."""
-    return any(
-        isinstance(n, ast.Call)
-        and isinstance(n.func, ast.Attribute)
-        and n.func.attr in ("iterations", "remap")
-        for n in ast.walk(node)
-    )
-
-
-def root_path(flow: Values, node: ast.expr) -> str:
-    """The slot that an object stands in, some items and attributes deep: x of `x[0].y[1]`."""
-    while isinstance(node, ast.Subscript | ast.Attribute):
-        node = node.value
-    return flow.path(node) if isinstance(node, ast.Name) else ""
 
 
 def _kind_of_items(source: Value) -> str:

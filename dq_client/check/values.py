@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dq_client.check import words as w
 from dq_client.check.calls import Calls
 from dq_client.check.flow import NOTHING, Value
-from dq_client.check.given import Given
+from dq_client.check.given import Given, item_of
 from dq_client.check.graph import Node
 from dq_client.check.scopes import Comprehension, children
 
@@ -34,9 +34,12 @@ class Values(Calls):
                 slot = self.slot(node.id)
                 found = self.get(slot)
                 nodes = [found]
+                view = self.views.get(slot, []) if path != slot or slot in self.members else []
+                if found.index and self.control is not None:  # an item that is used here
+                    nodes = [self.item([found], found.index)]
                 if path != slot and found.kind != w.LOCAL:  # another name for the same object
-                    nodes.append(self.get(path))
-                return Value(nodes, found.kind, passed=True, path=path)
+                    nodes.append(self.item([self.get(path)], view) if view else self.get(path))
+                return Value(nodes, found.kind, passed=True, path=path, view=view)
             case ast.Attribute():
                 return self._attribute(node)
             case ast.Call():
@@ -64,7 +67,9 @@ class Values(Calls):
                 return self._comprehension(node)
             case ast.Yield() | ast.YieldFrom():
                 value = self.value(node.value)
-                self.body.result.computed += value.nodes
+                # Which items it gives depends on the condition, too.
+                under = self.control.branches if self.control is not None else []
+                self.body.result.computed += [*value.nodes, *under]
                 return NOTHING
             case ast.Await() | ast.Starred():
                 return self.value(node.value)
@@ -119,7 +124,17 @@ class Values(Calls):
                 return self.known(method, base, Given(), node.lineno)
             if what:
                 return Value(kind=f"function:{method.number}")
-        path = self.path(node)
+        if (
+            name in w.VIEWS
+            and base.path
+            and not base.kind
+            and not self.program.attributes.get(name)
+        ):
+            return Value(base.nodes, path=base.path, within=base.within, view=base.view)
+        path, own = self.path(node), f"{self.path(node.value)}.{name}"
+        if path and path != own:  # an attribute that is a view
+            view = self.views.get(own, [])
+            return Value([self.item([self.get(path)], view)], path=path, view=view)
         is_ours = what in ("instance", "class") and self.program.is_closed(class_name)
         if not path:
             stored_here = self.program.attribute(name)
@@ -177,12 +192,14 @@ class Values(Calls):
         text = node.slice.value if isinstance(node.slice, ast.Constant) else None
         if isinstance(text, str) and ast.unparse(node.value).endswith("environ"):
             return Value([Node(source=w.of_environment(text))])
-        item = Node([*base.nodes, *index.nodes])
-        item.index, nodes = index.nodes, [item]
+        container = base.within or self.members.get(base.path, "")
+        held = [self.get(container)] if container else []
+        nodes = [self.item([*base.nodes, *held], index.nodes)]
         self.program.indexed.append((Node(base.nodes), Node(index.nodes)))
+        view = base.view if is_whole(node.slice) else [*base.view, *index.nodes]
         if is_view(node.slice):
-            return Value(nodes, path=base.path, within=base.within)
-        return Value(nodes, within=base.path or base.within)
+            return Value(nodes, path=base.path, within=base.within, view=view)
+        return Value(nodes, within=base.path or base.within, view=view)
 
     def _comprehension(self, node: Comprehension) -> Value:
         renamed, control = self.renamed, self.control
@@ -191,16 +208,20 @@ class Values(Calls):
         for generator in node.generators:
             source = self.value(generator.iter)
             nodes += source.nodes
+            slots = []
             for target in ast.walk(generator.target):
                 if isinstance(target, ast.Name):
-                    slot = f"{target.id}%{node.lineno}:{node.col_offset}"
-                    self.renamed[target.id] = slot
-                    self.bind(slot, item_of(source), node.lineno)
+                    slots.append(f"{target.id}%{node.lineno}:{node.col_offset}")
+                    self.renamed[target.id] = slots[-1]
+                    item = item_of(source)
+                    item.varies = True
+                    self.bind(slots[-1], item, node.lineno)
             for test in generator.ifs:
                 tested = self.value(test)
                 nodes += tested.nodes
                 if tested.nodes:
                     self.control = self.condition(tested.nodes)
+                    self.control.branches = [Node(tested.nodes)]
         parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
         nodes = [] if is_collective(*parts) else nodes
         if nodes:  # how often a call in it runs
@@ -231,13 +252,6 @@ def is_collective(*parts: ast.AST) -> bool:
         for part in parts
         for n in ast.walk(part)
     )
-
-
-def item_of(source: Value) -> Node:
-    """Any item of a container."""
-    item = Node(source.nodes)
-    item.index = source.nodes
-    return item
 
 
 def is_view(index: ast.expr) -> bool:

@@ -84,6 +84,9 @@ GROWS = {
     "get_nowait",
 }  # fmt: skip
 REORDERS = {"sort", "reverse", "setdefault", "resize", "setflags", "shuffle"}
+SPLITS = {"array_split", "split", "hsplit", "vsplit", "dsplit"}
+VIEWS = {"reshape", "ravel", "transpose", "swapaxes", "squeeze", "view", "moveaxis", "atleast_1d"}
+VIEWS |= {"atleast_2d", "asarray", "expand_dims", "flip", "flat", "memoryview", "T", "real", "imag"}
 READS = {
     *("all", "any", "argmax", "argmin", "argsort", "astype", "clip", "conj", "copy", "cumsum"),
     *("count", "cpu", "decode", "detach", "dot", "encode", "endswith", "flatten", "format", "get"),

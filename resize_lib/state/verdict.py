@@ -72,6 +72,10 @@ _UNCLEAR = (
 )
 
 
+_UNSEEN = (
+    "is changed by each rank for itself, through another name or a container, which does not show"
+    " whose part it is: change it by its own name, or say with rs.local_state what becomes of it"
+)
 _STALE = (
     "has what another rank has sent, and is used before it is received again: receive it in the"
     " iteration before that, declare the array (rs.cartesian) and use exchange(), or make it in"
@@ -144,7 +148,10 @@ def _changed(seen: Seen, facts: Variable) -> tuple[Fate, str]:
             return Fate.REFUSE, _IDENTITY
         by_size = "size" in facts.set_up or ("rank" in facts.set_up and "size" in facts.loop)
         part = by_size and facts.used and _adds(facts)
-        return (Fate.REFUSE, _DERIVED) if part else (Fate.KEEP, "")
+        if part:
+            return Fate.REFUSE, _DERIVED
+        unseen = facts.line and not facts.changed_line and facts.used and not seen.opaque
+        return (Fate.REFUSE, _UNSEEN) if unseen else (Fate.KEEP, "")
     local = facts.loop & LOCAL
     if seen.alone and facts.role is Role.ROOT:
         return Fate.KEEP, ""

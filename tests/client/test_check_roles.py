@@ -156,3 +156,77 @@ def test_ghosts_of_a_file_without_the_loop_may_be_read_at_any_time() -> None:
     assert facts_of(f"import numpy as np{SOLVER}", "p.py").attribute("ghost").role is Role.STALE
     inside = program(SOLVER + "s = Solver(comm, x)", "s.exchange(comm)\ns.step()")
     assert ask(inside, ".ghost").role is Role.AGAIN
+
+
+MY = "np.arange(36 * comm.rank // comm.size, 36 * (comm.rank + 1) // comm.size)"
+HELPERS = """
+def bounds():
+    return 36 * comm.rank // comm.size, 36 * (comm.rank + 1) // comm.size
+def part(a):
+    lo, hi = bounds()
+    return a[lo:hi]
+def advance(a, t):
+    a *= 0.9
+    a += t
+def tick(k, t):
+    g[k] = g[k] * 0.9 + t
+    return g[k]
+def is_mine(k):
+    return k % comm.size == comm.rank
+def mine():
+    for k in range(36):
+        if is_mine(k):
+            yield k
+g = np.arange(36.0)
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "lo, hi = bounds()\nv = g[lo:hi]\nv *= 0.9\ncomm.allreduce(v.sum())",
+        "lo, hi = bounds()\nu, v, w = g[:lo], g[lo:hi], g[hi:]\nv += t\ncomm.allreduce(v.sum())",
+        "v = np.array_split(g, comm.size)[comm.rank]\nv *= 0.9\ncomm.allreduce(v.sum())",
+        "p = np.array_split(g, comm.size)\np[comm.rank][:] = p[comm.rank] + t\ncomm.allreduce(p[comm.rank].sum())",
+        "p = np.array_split(g.reshape(12, 3), comm.size)\np[comm.rank][:] = p[comm.rank] + t\ncomm.allreduce(p[comm.rank].sum())",
+        "lo, hi = bounds()\nv = g.reshape(6, 6).T[lo:hi]\nv[...] = v * 0.9\ncomm.allreduce(v.sum())",
+        "lo, hi = bounds()\nv = memoryview(g)[lo:hi]\nfor i in range(len(v)):\n    v[i] = v[i] + t\ncomm.allreduce(sum(v))",
+        "v = part(g)\nv += t\ncomm.allreduce(v.sum())",
+        "advance(part(g), t)\ncomm.allreduce(part(g).sum())",
+        "lo, hi = bounds()\nadvance(g[lo:hi], t)\ncomm.allreduce(g[lo:hi].sum())",
+        "lo, hi = bounds()\nnp.multiply(g[lo:hi], 0.9, out=g[lo:hi])\ncomm.allreduce(g[lo:hi].sum())",
+        f"i = {MY}\nnp.add.at(g, i, g[i])\ncomm.allreduce(g[i].sum())",
+        f"i = {MY}\ng.put(i, g.take(i) * 0.9)\ncomm.allreduce(g.take(i).sum())",
+        f"i = {MY}\nnp.put(g, i, np.take(g, i) * 0.9)\ncomm.allreduce(np.take(g, i).sum())",
+        "m = np.arange(36) % comm.size == comm.rank\ng = np.where(m, g * 0.9, g)\ncomm.allreduce(g[m].sum())",
+        "comm.allreduce(sum(tick(k, t) for k in range(36) if k % comm.size == comm.rank))",
+        "comm.allreduce(sum(map(lambda k: tick(k, t), range(comm.rank, 36, comm.size))))",
+        "s = 0.0\nfor k in range(36):\n    if k % comm.size != comm.rank:\n        continue\n    g[k] = g[k] * 0.9\n    s += g[k]\ncomm.allreduce(s)",
+        "s = 0.0\nfor k in range(36):\n    if is_mine(k):\n        s += tick(k, t)\ncomm.allreduce(s)",
+        "for k in mine():\n    g[k] = g[k] * 0.9\ncomm.allreduce(sum(g[k] for k in mine()))",
+    ],
+)  # fmt: skip
+def test_a_rank_goes_on_with_its_part(body: str) -> None:
+    """By whatever name it changes the part, the array has it."""
+    assert ask(program(f"from mpi4py import MPI\n{HELPERS}", body, "pass"), "g").role is Role.PAST
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "v = np.array_split(g, comm.size)[comm.rank] * 0.9\ng = np.concatenate(comm.allgather(v))\nx.local[:] += g[0]",
+        "v = part(g)\nv *= 0.9\ng[:] = np.concatenate(comm.allgather(v))\nx.local[:] += g[0]",
+        "n = np.zeros(36)\nv = part(n)\nv += part(g) * 0.9\ncomm.Allreduce(MPI.IN_PLACE, n)\ng = n\nx.local[:] += g[0]",
+        "g += part(np.ones(36)).sum()\nx.local[:] += comm.allreduce(g.sum())",  # a sum of each rank
+    ],
+)  # fmt: skip
+def test_a_whole_that_all_ranks_get_is_no_part(body: str) -> None:
+    found = ask(program(f"from mpi4py import MPI\n{HELPERS}", body, "pass"), "g")
+    assert found.role is Role.NONE
+
+
+def test_a_variable_bound_anew_in_a_loop_is_no_other_name() -> None:
+    """`node` is `first` in the first iteration only: what the loop changes is what it leads to."""
+    before = "class Cell:\n    def __init__(self, v, after):\n        self.v, self.after = v, after\nfirst = Cell(1, None)"
+    body = "cell = first\nwhile cell is not None:\n    cell.v = cell.v * 3 + t\n    cell = cell.after\nx.local[:] += first.v"
+    assert facts_of(program(before, body, "pass"), "p.py").attribute("v").accumulates

@@ -15,7 +15,7 @@ from resize_lib.state.verdict import Fate, Seen, growth, lost, stale
 A, B, C = b"a", b"b", b"c"
 CARRY, KEEP, REFUSE = Fate.CARRY, Fate.KEEP, Fate.REFUSE
 DERIVED, DIFFERS = verdict._DERIVED, verdict._DIFFERS
-COUNTS, UNCLEAR = verdict._COUNTS, verdict._UNCLEAR
+COUNTS, UNCLEAR, UNSEEN = verdict._COUNTS, verdict._UNCLEAR, verdict._UNSEEN
 
 
 def seen(changed: str, **other: Any) -> Seen:
@@ -102,6 +102,9 @@ GROWTH = [
     ("a b : c c !", "used accumulates set_up=size", REFUSE, DERIVED),
     ("a b : c c !", "used unseen set_up=size", REFUSE, DERIVED),
     ("a b : c c !", "accumulates set_up=size", KEEP, ""),
+    ("a b : c c !", "used unseen", REFUSE, UNSEEN),
+    ("a b : c c !", "unseen", KEEP, ""),
+    ("a b : c c !", "used accumulates", KEEP, ""),
     # changed, and what was there before differs in the joining rank
     ("a b : c c", "used", REFUSE, DIFFERS),
     ("a b : - -", "used", REFUSE, DIFFERS),

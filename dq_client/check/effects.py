@@ -1,0 +1,69 @@
+"""What is read of a slot, what changes it in place, and what leaves the program's own variables."""
+
+from __future__ import annotations
+
+import ast
+
+from dq_client.check import words as w
+from dq_client.check.flow import Flow, Value
+from dq_client.check.graph import Node
+
+
+class Effects(Flow):
+    """Reads and changes of what stands in a slot, or in a container."""
+
+    def sink(self, nodes: list[Node]) -> None:
+        """Note that these matter: they leave the program's own variables."""
+        self.program.sinks.append(Node(nodes, control=self.control))
+
+    def item(self, container: list[Node], index: list[Node]) -> Node:
+        """One that is read."""
+        item = Node([*container, *index])
+        item.index, item.under = index, self.control
+        return item
+
+    def change(self, value: Value, node: Node, line: int) -> None:
+        """What stands in a slot, or in a container, was changed in place."""
+        container = value.within or self.members.get(value.path, "")
+        if container:
+            item = Node(node.computed, passed=node.passed, kept=[*node.kept, self.get(container)])
+            item.received = node.received
+            item.index = value.view or next((n.index for n in value.nodes if n.index), None)
+            self.change(Value(path=container), item, line)
+        if not value.path:
+            return
+        last = value.path.rpartition(".")[2] if "." in value.path else ""
+        if last in w.DECLARED_PARTS or value.kind in (w.LOCAL, w.OBJECT, w.VALUE):
+            self.sink([*node.computed, *node.passed])
+            return
+        node.kind = node.kind or value.kind
+        if value.view and not container:  # the rest stays as it is
+            node.kept = node.kept or [self.get(value.path)]
+            node.index = [*value.view, *(node.index or ())]
+        self.put(value.path, node, line)
+        base = value.path.rpartition(".")[0]
+        if base and not self.is_ours_alone(base):
+            self.sink([node])
+
+    def is_ours_alone(self, slot: str) -> bool:
+        """Whether the object in a slot is one of a class that the file alone decides on."""
+        kind = self.get(slot).kind
+        what, _, name = kind.partition(":")
+        return what in ("instance", "class") and self.program.is_closed(name)
+
+    def root_path(self, node: ast.expr) -> str:
+        """The slot that an object stands in, some items and attributes deep: x of `x[0].y[1]`."""
+        while isinstance(node, ast.Subscript | ast.Attribute):
+            node = node.value
+        return self.path(node) if isinstance(node, ast.Name) else ""
+
+    def _is_ours(self, name: str) -> bool:
+        return bool(self.kind_of_name(self.scope.owner(name).number, name))
+
+    def _in_library(self, func: ast.expr) -> bool:
+        while isinstance(func, ast.Attribute):
+            func = func.value
+        if not isinstance(func, ast.Name):
+            return False
+        kind = self.get(self.slot(func.id)).kind
+        return kind.startswith("module:") and kind[7:].partition(".")[0] in w.LIBRARIES
