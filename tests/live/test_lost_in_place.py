@@ -41,7 +41,8 @@ class Losing(OwnRanks):
 
     def right_end(self, job: int, *, restarts: int) -> Any:
         view = self.ended(job)
-        assert (view["state"], view["restarts"]) == ("done", restarts), view["reason"]
+        story = [entry["text"] for entry in self.ask(m.WhyQuery(job))["story"]]
+        assert (view["state"], view["restarts"]) == ("done", restarts), story
         found = [line for line in self.lines(job) if line.startswith("data ")]
         assert found == [f"data {self.right}"], "the result, and exactly once"
         return view

@@ -100,7 +100,7 @@ GO_ON = {
     "declared by some": uneven("rank 0 declared 2 arrays, rank 1 1"),
     "declared late": uneven("rank 0 declared 2 arrays, rank 1 1", "1,2"),
     "another shape": uneven("'y': the local array has shape (7,)"),
-    "leaving is caught": uneven("2 to 1 done", "2,1", order=1, turns=100),
+    "leaving is caught": uneven("2 to 1 done", "2,1", order=1, turns=200),
 }
 
 
@@ -138,12 +138,17 @@ def submit(cluster: Live, program: Path) -> None:
             reply = connection.call(job, timeout_s=60.0)
             assert isinstance(reply, m.Submitted)
             case.job.append(reply.job)
-            if case.order:
-                cluster.wait(reply.job, lambda job: job["state"] == "running")
-                cluster.dq("resize", reply.job, case.order)
+            if case.order:  # at once, before it ends
+                until(lambda: is_running(connection, reply.job), "it does not start")  # noqa: B023
+                connection.call(m.Resize(reply.job, case.order), timeout_s=60.0)
     finally:
         connection.close()
     until(lambda: bool(ranks_of(cluster)), "ranks of jobs that run are not found")
+
+
+def is_running(connection: Connection, job: int) -> bool:
+    reply = connection.call(m.JobQuery(job), timeout_s=60.0)
+    return isinstance(reply, m.Data) and reply.data["state"] == "running"
 
 
 def line(name: str, program: Path) -> str:
