@@ -193,7 +193,7 @@ def is_owned(changes: list[Node], heads: list[Node], program: Program) -> bool:
     while versions:
         node = versions.pop()
         for user in set(whole.users(node)) - known:
-            if user not in seen and user.control is not node and _reads_own(user):
+            if user not in seen and user.control is not node and _reads_own(user, {*known, *seen}):
                 reads.append(user)
             elif node in user.passed or node in user.kept or user.root or user.out:
                 known.add(user)
@@ -215,9 +215,13 @@ def _is_by_rank(change: Node) -> bool:
     return _is_own_item(change) or _is_of_own(change) or bool(_bits([change]) & w.RANK)
 
 
-def _reads_own(user: Node) -> bool:
-    """Whether an item that is read is one that the rank selects, or is read by such a rank."""
-    if user.index and not user.kept and _bits(user.index) & w.RANK:
+def _reads_own(user: Node, versions: set[Node]) -> bool:
+    """Whether an item that is read is one that the rank selects, or is read by such a rank.
+
+    versions: of the container, which are no index of it
+    """
+    index = [node for node in user.index or () if node not in versions]
+    if index and not user.kept and _bits(index, versions) & w.RANK:
         return True
     place = Node(control=user.under or user.control)
     return _is_always(place, _selects) and not is_on_root(place)

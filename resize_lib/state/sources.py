@@ -100,19 +100,21 @@ class Sources:
             root = replace(cell, line=bound.line, file=bound.file, set_up=cell.set_up | root.set_up)
         elif origin.memory:
             kept = self._default(origin)
-            return replace(root, accumulates=True, used=True, loop=kept.loop, role=kept.role)
+            changed = kept.changed_line or root.line  # the function itself changes it
+            known = replace(root, accumulates=True, used=True, changed_line=changed)
+            return replace(known, loop=kept.loop, role=kept.role)
         imported = scope is not None and scope.module is not None and not scope.line
         if not origin.attribute and not (imported and origin.first[0] == "v"):
             return root
         for each in scopes:
             self.facts_of(each)
-        known = [facts for facts in self._facts.values() if facts.known]
+        files = [facts for facts in self._facts.values() if facts.known]
         if origin.attribute:
             name = origin.attribute
-            found = [facts.attribute(name, running_in(facts.file, scopes)) for facts in known]
+            found = [facts.attribute(name, running_in(facts.file, scopes)) for facts in files]
             return _together(root, found)
         # The globals of a module are used by the files that import them.
-        others = [facts for facts in known if scope is not None and facts.file != scope.file]
+        others = [facts for facts in files if scope is not None and facts.file != scope.file]
         used = root.used or any(facts.mentions(origin.first[1]) for facts in others)
         return replace(root, used=used)
 

@@ -17,6 +17,7 @@ class Leave(BaseException):
 
 
 def leave(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is on its way
     raise Leave
 
 

@@ -28,7 +28,7 @@ MAY_BE_REFUSED = {
 # from one rank, where what each rank has for itself looks like what all have alike.
 SHRINKS_ONLY = {
     "rank_histogram", "rank_lists", "rank_maximum", "rank_sums", "rank_sums_in_dict",
-    "rank_sums_in_object", "sums_by_bound_method", "sums_by_default_argument",
+    "rank_sums_in_object", "sums_by_default_argument",
     "sums_by_imported_function", "sums_by_imported_method", "sums_by_other_name",
     "sums_in_lists_of_dict",
 }  # fmt: skip

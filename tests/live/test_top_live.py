@@ -16,7 +16,7 @@ from harness.live import Live
 pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
 
-async def seen(what: Callable[[], object], timeout_s: float = 60.0) -> None:
+async def seen(what: Callable[[], object], timeout_s: float = 240.0) -> None:
     until_s = time.monotonic() + timeout_s
     while not what():
         assert time.monotonic() < until_s

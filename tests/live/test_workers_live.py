@@ -56,7 +56,8 @@ def test_a_computation_goes_on_while_its_workers_come_and_leave(
     tasks(tmp_path, range(200))
     all_, one = mpi_job(cluster, 4), mpi_job(cluster, 1)
     runs(cluster, all_)
-    job = workers(cluster, "0:4", sys.executable, CREWING, tmp_path)
+    # A worker that a busy machine keeps from putting its task back in time would take it along.
+    job = workers(cluster, "0:4", sys.executable, CREWING, tmp_path, options=("--grace", "60s"))
     cluster.wait(job, has(0))
     assert not list((tmp_path / "done").iterdir())
     cluster.dq("kill", all_)

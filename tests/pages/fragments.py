@@ -28,28 +28,28 @@ ALONE = "{before}\n{block}\n{after}\n"
 CELLS = 'u = rs.array("u", 64, trailing=(4,), init=lambda i: np.zeros((len(i), 4)))\n'
 AROUND: dict[tuple[str, int], tuple[str, str]] = {
     ("arrays.md", 0): ("", "assert len(losses) == 100 and energy.value == sum(losses)"),
-    ("arrays.md", 1): (
+    ("arrays.md", 2): (
         "def fill(i, j, k):\n    return i + 10.0 * j + 100.0 * k\n"
         "def stencil(x):\n    pause()\n    return (x[:-2, 1:-1, 1:-1] + x[2:, 1:-1, 1:-1]) / 2",
         "assert np.isfinite(u.interior).all()",
     ),
-    ("arrays.md", 2): (
+    ("arrays.md", 3): (
         "import scipy.sparse as sp\nn = 40\nx = np.ones(n)\n"
         "def build(rows):\n    return sp.csr_matrix(2 * sp.eye(n).tocsr()[rows])",
         "assert np.all(y == 2)",
     ),
-    ("arrays.md", 3): (
+    ("arrays.md", 4): (
         'u = rs.cartesian("u", (8, 8))\n'
         'start = np.zeros(50, [("id", "i8"), ("x", "f8"), ("y", "f8")])\n'
         'start["id"] = np.arange(50)\nstart["x"] = start["id"] % 8\n'
         'def move(p):\n    pause()\n    p["x"] = (p["x"] + 0.1) % 8',
         "assert rs.comm.allreduce(len(p.local)) == 50",
     ),
-    ("arrays.md", 4): (
+    ("arrays.md", 5): (
         "",
         "for _ in rs.iterations(5):\n    hits.value += rng.value.integers(2)",
     ),
-    ("arrays.md", 5): ("n = 48", ""),
+    ("arrays.md", 6): ("n = 48", ""),
     ("attach.md", 2): (
         "",
         "with resize_lib.session() as rs:\n    for _ in rs.iterations(3):\n        pass",

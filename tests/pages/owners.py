@@ -20,7 +20,7 @@ C = "resize_lib/c/examples/"
 OWNERS: dict[str, tuple[str, ...]] = {
     "CONTRIBUTING.md": ("- its second command is what this test is run by",),
     "README.md": ("page",) * 3,
-    "arrays.md": ("ranks", "job", "ranks", "job", "ranks", "ranks"),
+    "arrays.md": ("ranks", "ranks", "job", "ranks", "job", "ranks", "ranks"),
     "attach.md": ("shell", "shell", "ranks"),
     "c.md": (C + "step.c", C + "around.py", "shell", "shell", C + "jacobi.c", C + "stencil3d.c",
              "shell", "compile", "shell", C + "lu.f90", C + "stencil3d.f90", C + "sums.f90"),

@@ -13,7 +13,7 @@ def lohi(n):
 
 class F:
     def __init__(self):
-        self.x = np.arange(36.0)
+        self.x = np.arange(36.0)  # refused
 
     def part(self):
         lo, hi = lohi(len(self.x))
@@ -26,7 +26,7 @@ class F:
 f = F()  # refused
 total = 0.0
 for step in rs.iterations(40):
-    f.advance(f.part(), step)
+    f.advance(f.part(), step)  # refused
     total += comm.allreduce(float(f.part().sum()))
 if comm.rank == 0:
     y, e = np.arange(36.0), 0.0

@@ -9,7 +9,7 @@ rs = resize_lib.session()
 
 class O:
     def __init__(self, v):
-        self.v = v
+        self.v = v  # refused
 
     def update(self, s):
         self.v = self.v * 0.9 + s  # refused

@@ -9,7 +9,7 @@ rs = resize_lib.session()
 
 class F:
     def __init__(self, n):
-        self.a = np.arange(float(n))
+        self.a = np.arange(float(n))  # refused
 
     @property
     def mine(self):

@@ -6,7 +6,7 @@ rs = resize_lib.session()
 
 
 def add(x, into=[0]):  # noqa: B006  # refused
-    into[0] += x
+    into[0] += x  # refused
     return into[0]
 
 

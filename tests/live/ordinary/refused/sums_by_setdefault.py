@@ -5,7 +5,7 @@ import resize_lib
 
 comm = MPI.COMM_WORLD
 rs = resize_lib.session()
-parts = {}
+parts = {}  # refused
 for step in rs.iterations(40):
     for i in range(comm.rank, 12, comm.size):
         parts.setdefault(i % 3, []).append(i * step)  # refused

@@ -9,7 +9,7 @@ rs = resize_lib.session()
 
 class Acc:
     def __init__(self):
-        self.parts = {}
+        self.parts = {}  # refused
 
     def bucket(self, k):
         return self.parts.setdefault(k % 4, [])  # refused
