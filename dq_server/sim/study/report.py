@@ -97,7 +97,7 @@ def _gains(results: Results) -> Iterator[str]:
             words = []
             for name in ("mean_turnaround_s", "mean_wait_s", "makespan_s"):
                 low, high = min(changes[name]), max(changes[name])
-                span = f"{low:+.1f} %" if high - low < 0.05 else f"{low:+.1f} to {high:+.1f} %"
+                span = f"{low:+z.1f} %" if high - low < 0.05 else f"{low:+z.1f} to {high:+z.1f} %"
                 words.append(f"{HEADS[name].removesuffix(' (s)')} {span}")
             over = (
                 f" (range over {len(study.variants)} variants)" if len(study.variants) > 1 else ""
