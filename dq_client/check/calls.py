@@ -49,9 +49,9 @@ class Calls(Effects):
             return back
         if target:
             return self._make(target, given, node.lineno)
-        others = Given([Value([item_of(v)]) for v in given.args[1:]])
+        items = [Value([item_of(v)]) for v in given.args[1:]] if name == "map" else []
         for value in given.values:  # a function that is passed on may be called
-            self.called_by_others(value, node.lineno, others if name == "map" else Given())
+            self.called_by_others(value, node.lineno, Given(items))
         more = list[Node]()
         module = base.kind.partition(":")[2] if base.kind.startswith(("module:", "import:")) else ""
         if called.kind.startswith("import:"):
@@ -209,7 +209,10 @@ class Calls(Effects):
     def called_by_others(
         self, value: Value, line: int, given: Given, *, in_loop: bool = False
     ) -> None:
-        """A function of the program that is passed on: it may be called now, with anything."""
+        """A function of the program that is passed on: it may be called now.
+
+        given: with what, if that is known
+        """
         what, _, number = value.kind.partition(":")
         if what != "function":
             return
@@ -367,8 +370,7 @@ class Calls(Effects):
             return self._of_library(name, nodes, given, line)
         if not base.nodes and not module and name in w.BUILTINS and not self._is_ours(name):
             if name in w.VIEWS and given.args:
-                first = given.args[0]
-                return Value(nodes, path=first.path, within=first.within, view=first.view)
+                return given.args[0].other_view(nodes)
             plain = name in ("int", "float", "str", "len", "bool", "round", "complex", "hash")
             return Value(nodes, w.PLAIN if plain else "", parts=item_parts(name, given))
         if isinstance(node.func, ast.Attribute) and not module:
@@ -398,7 +400,7 @@ class Calls(Effects):
         if name in w.SPLITS:  # a list of views
             return Value([Node(nodes)], within=first.path or first.within, view=first.view)
         if name in w.VIEWS:
-            return Value(nodes, path=first.path, within=first.within, view=first.view)
+            return first.other_view(nodes)
         return Value(nodes)
 
     def _method(
@@ -412,7 +414,7 @@ class Calls(Effects):
             if name == "take" and given.args:
                 return Value([self.item(base.nodes, given.args[0].nodes)])
             if name in w.VIEWS and base.path:
-                return Value(nodes, path=base.path, within=base.within, view=base.view)
+                return base.other_view(nodes)
             item = Value(nodes, within=base.path or base.within)
             if name == "values":
                 return item

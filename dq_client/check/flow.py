@@ -55,6 +55,10 @@ class Value:
             )
         return Node(self.nodes, kind=self.kind)
 
+    def other_view(self, nodes: list[Node]) -> Value:
+        """The same memory, seen in another way, as by reshape."""
+        return Value(nodes, path=self.path, within=self.within, view=self.view)
+
 
 NOTHING = Value()
 

@@ -190,13 +190,15 @@ def is_owned(changes: list[Node], heads: list[Node], program: Program) -> bool:
         return False
     whole, sinks, seen = program.whole(), set(program.sinks), set(changes)
     versions, reads, known = [*heads, *own], list[Node](), {*heads, *own}
+    of_it = known | seen
     while versions:
         node = versions.pop()
         for user in set(whole.users(node)) - known:
-            if user not in seen and user.control is not node and _reads_own(user, {*known, *seen}):
+            if user not in seen and user.control is not node and _reads_own(user, of_it):
                 reads.append(user)
             elif node in user.passed or node in user.kept or user.root or user.out:
                 known.add(user)
+                of_it.add(user)
                 versions.append(user)
     while reads:
         for user in whole.users(reads.pop()):

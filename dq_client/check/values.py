@@ -130,7 +130,7 @@ class Values(Calls):
             and not base.kind
             and not self.program.attributes.get(name)
         ):
-            return Value(base.nodes, path=base.path, within=base.within, view=base.view)
+            return base.other_view(base.nodes)
         path, own = self.path(node), f"{self.path(node.value)}.{name}"
         if path and path != own:  # an attribute that is a view
             view = self.views.get(own, [])
@@ -208,14 +208,13 @@ class Values(Calls):
         for generator in node.generators:
             source = self.value(generator.iter)
             nodes += source.nodes
-            slots = []
             for target in ast.walk(generator.target):
                 if isinstance(target, ast.Name):
-                    slots.append(f"{target.id}%{node.lineno}:{node.col_offset}")
-                    self.renamed[target.id] = slots[-1]
+                    slot = f"{target.id}%{node.lineno}:{node.col_offset}"
+                    self.renamed[target.id] = slot
                     item = item_of(source)
                     item.varies = True
-                    self.bind(slots[-1], item, node.lineno)
+                    self.bind(slot, item, node.lineno)
             for test in generator.ifs:
                 tested = self.value(test)
                 nodes += tested.nodes

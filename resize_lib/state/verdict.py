@@ -76,6 +76,8 @@ _UNSEEN = (
     "is changed by each rank for itself, through another name or a container, which does not show"
     " whose part it is: change it by its own name, or say with rs.local_state what becomes of it"
 )
+
+
 _STALE = (
     "has what another rank has sent, and is used before it is received again: receive it in the"
     " iteration before that, declare the array (rs.cartesian) and use exchange(), or make it in"
