@@ -26,7 +26,7 @@ BATCH = {"--nodes=8 --ntasks-per-node=16": "--nodes=4 --ntasks-per-node=1",
 
 
 def test_a_pool_as_the_page_has_it(on_slurm: OnSlurm, tmp_path: Path) -> None:
-    (file,) = (block for block in of("cluster") if block.page == "slurm.md")
+    (file,) = (block for block in of("cluster") if str(block) == "slurm.md-0")
     commands, _ = of("slurm")
     (tmp_path / "slurm.toml").write_text(put(file.text, FILE))
     done = subprocess.run(
