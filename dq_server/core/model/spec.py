@@ -165,7 +165,7 @@ class JobSpec:
             self.protection.validate()
             if self.profile:
                 raise InvalidSpec(
-                    "a job with a profile cannot be protected: a restart would miss its times"
+                    "a job with a profile cannot be protected, as a restart would miss its times"
                 )
 
     def _validate_workers(self) -> None:
