@@ -338,7 +338,7 @@ class Job:
                 if state in ENDED:
                     break
                 if until_s is not None and time.monotonic() > until_s:
-                    raise Timeout(f"job {self.id} has not ended in {timeout_s:g} s: it is {state}")
+                    raise Timeout(f"job {self.id} has not ended in {timeout_s:g} s; it is {state}")
         return state
 
     def kill(self) -> None:

@@ -224,7 +224,7 @@ class SetupCalls:
             raise Mistake(
                 f"{where}: a rank that joins calls {name} ({what or 'no arguments'}) before the"
                 f" loop, where the job has called {call.name} ({call.what or 'no arguments'},"
-                f" {call.where}): all ranks must make the same calls"
+                f" {call.where}); all ranks must make the same calls"
             )
         level.repeated += 1
         return call
@@ -235,8 +235,8 @@ class SetupCalls:
             if level.repeated < len(level.calls):
                 call = level.calls[level.repeated]
                 raise Mistake(
-                    f"{call.where}: {call.name} before the loop: ranks that join do not come to"
-                    " this call: all ranks must make the same calls"
+                    f"{call.where}: {call.name} before the loop, but ranks that join do not come to"
+                    " this call; all ranks must make the same calls"
                 )
 
     def has_arrived(self) -> None:

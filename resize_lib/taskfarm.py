@@ -44,7 +44,7 @@ class MapResults(Sequence[Any]):
         if self._known is None:
             if len(self._results) != self._count:
                 raise LoopError(
-                    "this rank cannot know the results of rs.map yet: it reads them before it has"
+                    "this rank does not have the results of rs.map yet; it reads them before it has"
                     " come to where the job is. Compute what depends on them in the loop that"
                     " follows, or keep it in rs.value"
                 )

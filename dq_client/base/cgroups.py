@@ -71,7 +71,7 @@ class Hierarchy:
                 with contextlib.suppress(OSError):
                     folder.rmdir()
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{top} cannot be removed: its processes do not end")
+                raise TimeoutError(f"{top} cannot be removed, because its processes do not end")
             time.sleep(0.01)
 
 

@@ -132,7 +132,7 @@ class Connection:
             # Without NOBLOCK a full queue would stop an agent's loop while the server is away.
             self.socket.send(codec.encode(request), zmq.NOBLOCK)
         except zmq.Again:
-            raise NoServer(f"the queue to {self.address} is full: nobody reads it") from None
+            raise NoServer(f"the queue to {self.address} is full and is not being read") from None
 
     def receive(self, timeout_s: float = 0.0) -> Reply | Order | None:
         """The next message, or None when `timeout_s` is over."""
@@ -211,7 +211,9 @@ class Connection:
             self._unexplained += 1
             protocol = event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
             if protocol or self._unexplained >= UNEXPLAINED_MAX:
-                raise Refused(f"what answers at {self.address} is no DQ server with this key")
+                raise Refused(
+                    f"the process that answers at {self.address} is no DQ server with this key"
+                )
 
     def close(self) -> None:
         """Close the sockets; what was sent gets 0.2 s to leave."""

@@ -112,7 +112,7 @@ def find(
     if found:
         # IPv4 first: every MPI can use it.
         return min(found, key=lambda p: p.address.version)
-    raise UsageError(f"no interface {wanted} here: this machine has {described(here)}")
+    raise UsageError(f"no interface {wanted} here; this machine has {described(here)}")
 
 
 def described(here: Iterable[LocalAddress]) -> str:
@@ -177,7 +177,7 @@ def free_port(network: Network, address: IP) -> int:
             except OSError:
                 continue
             return int(probe.getsockname()[1])
-    raise UsageError(f"[network] ports = {network.ports!r}: none is free on {address}")
+    raise UsageError(f"[network] ports = {network.ports!r}: no free port on {address}")
 
 
 def rank_settings(network: Network, place: LocalAddress) -> dict[str, str]:

@@ -44,7 +44,9 @@ def with_script_options(
         except click.exceptions.Exit:  # --help has printed what it prints
             raise UsageError(f"{where}: no option for a script: {' '.join(words)}") from None
         if said.params["chdir"] is not None:
-            raise UsageError(f"{where}: --chdir says where the script is: on the command line only")
+            raise UsageError(
+                f"{where}: --chdir locates the script, so give it on the command line only"
+            )
         if said.params["program"] != ("x",):
             raise UsageError(f"{where}: options only; the program is the script: {' '.join(words)}")
         _add(ctx, said, found)

@@ -84,7 +84,7 @@ def standby(
     as_root = yes_as_root or (before is not None and before.as_root)
     if os.geteuid() == 0 and is_remote(own) and not as_root:
         raise UsageError(
-            "a standby run by root would be a server that others reach: run it as a user, or say"
+            "a standby run by root would be a server that others reach: run it as a user, or give"
             " --yes-as-root where root is the only user (a container)"
         )
     called = name or (before.name if before is not None else os.uname().nodename)
@@ -111,7 +111,7 @@ def standby(
 
 def _take_over(home: Home, kept: StandbyRecord | None) -> None:
     if kept is None:
-        raise UsageError(f"{home.root} is no standby's: there is nothing to take over with")
+        raise UsageError(f"{home.root} is no standby's, so there is no copy to take over with")
     info = local.start_server(home, ["--take-over", "--address", kept.address])
     note(f"the server {info['pid']} listens at {info['address']}")
 

@@ -330,7 +330,7 @@ def _sizes(o: dict[str, Any]) -> m.Sizes:
     if o["sizes"] and ":" in o["sizes"]:
         return _range(o)
     if o["multiple"] is not None and o["chain"] != "multiple":
-        raise UsageError("--multiple is about one kind of sizes: give --chain multiple, too")
+        raise UsageError("--multiple belongs to one kind of sizes: give --chain multiple with it")
     return m.Sizes(
         listed=parse_sizes(o["sizes"]) if o["sizes"] else [],
         min=o["smallest"],
@@ -344,7 +344,7 @@ def _range(o: dict[str, Any]) -> m.Sizes:
     """All sizes from the smallest to the largest, as --sizes 2:8."""
     least, most = parse_range(o["sizes"])
     if o["smallest"] is not None or o["largest"] is not None:
-        raise UsageError("--sizes 2:8 says both ends: leave --min and --max out")
+        raise UsageError("--sizes 2:8 sets both ends: leave --min and --max out")
     if o["kind"] == "workers":
         return m.Sizes(min=least, max=most)
     if least == 0:

@@ -84,7 +84,7 @@ def require_fit(cluster: Cluster, cores: int | None = None) -> None:
     scale = math.floor(1000 * have / total) / 1000
     raise UsageError(
         f"cluster {cluster.name}: its {len(shares)} nodes together ask for {total:g} cores,"
-        f" {machine}; what fits: the first {fits} nodes, or all of them with every core_share"
+        f" {machine}: use the first {fits} nodes, or all of them with every core_share"
         f" times {scale:g}"
     )
 

@@ -117,7 +117,7 @@ class Trial:
         if sizes and went != [1, *sizes]:
             raise UsageError(
                 f"the program went through {went} processors and ended, not through"
-                f" {[1, *sizes]}: give it more to do; or it was not resized, and dq why says why:"
+                f" {[1, *sizes]}: give it more to do; or it was not resized, and dq why gives:"
                 f" {'; '.join(_refusals(connection, number)) or 'it has ended before'}"
             )
         return job

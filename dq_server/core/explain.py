@@ -24,7 +24,7 @@ declare(
     no_remap_point="the application has not reached a remap point in {running_s:.0f} s since it"
     " started, so it can be neither measured nor resized",
     no_session="its program has opened no session of resize_lib in the {running_s:.0f} s since it"
-    " started: it stays on {size} processors and cannot be resized (docs/programs.md)",
+    " started, so it stays on {size} processors and cannot be resized (docs/programs.md)",
 )
 
 

@@ -58,7 +58,7 @@ from dq_server.core.pool_renewal import Renewal, renewal, renewal_times
 declare(
     pool_for_queue="{count} waiting jobs, job {head} first, need {needed} processors; {idle} are"
     " idle and {coming} on their way: {nodes} nodes more",
-    pool_for_needs="{count} waiting jobs, job {head} first: what is idle lacks memory, GPUs or"
+    pool_for_needs="{count} waiting jobs, job {head} first: idle processors lack memory, GPUs or"
     " features that they ask for; they need {lacking} processors elsewhere, {coming} are on their"
     " way: {nodes} nodes more",
     pool_min="{alive} nodes are there or on their way, min = {min}: {nodes} nodes more",
@@ -67,7 +67,7 @@ declare(
     pool_idle="idle for {idle_s:.0f} s (idle_s = {wanted_s:g}), {spare} processors are not needed",
     pool_early="its time ends in {left_s:.0f} s, and so does that of others that jobs are on; the"
     " pool is full: one more can come when it has left",
-    pool_withdrawn="not granted for {waited_s:.0f} s, and not needed any more",
+    pool_withdrawn="not granted for {waited_s:.0f} s, and no longer needed",
     pool_never_joined="granted {waited_s:.0f} s ago, and its node has not joined",
 )
 

@@ -37,7 +37,7 @@ declare(
     pool_renew="the time of {ending} nodes ends soon, jobs have {held} processors there: {idle} are"
     " idle and {coming} on their way elsewhere",
     pool_fresh="job {job} cannot be moved and needs {needed} processors for {needs_s:.0f} s: {idle}"
-    " idle ones last so long, {coming} are on their way",
+    " idle ones last long enough, {coming} are on their way",
 )
 
 

@@ -35,7 +35,9 @@ def _handlers() -> dict[type, Handler]:
         table[kind] = handler
     missing = set(EVENTS.values()) - table.keys() - {Configured}
     if missing:
-        raise TypeError(f"nobody handles {', '.join(sorted(kind.__name__ for kind in missing))}")
+        raise TypeError(
+            f"no feature handles {', '.join(sorted(kind.__name__ for kind in missing))}"
+        )
     return table
 
 

@@ -119,7 +119,7 @@ def from_tables(data: Mapping[str, Any], **usual: Any) -> SchedulerConfig:
     for table in TABLE_OF_ITS_OWN:
         if table in settings:
             raise ConfigError(
-                f"unknown setting {table!r} in [scheduler]: its table is [{table}], by itself"
+                f"unknown setting {table!r} in [scheduler]; it is a table of its own, [{table}]"
             )
     _check_once(settings)
     name = settings.pop("policy", None)

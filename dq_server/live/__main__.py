@@ -270,7 +270,7 @@ def refuse_exposed(address: str, *, as_root: bool = False) -> None:
     inside = found is not None and found.is_loopback
     if os.geteuid() == 0 and not inside and not as_root:
         raise UsageError(
-            "a server run by root listens on this machine only: run it as a user, or say"
+            "a server run by root listens on this machine only: run it as a user, or give"
             " --yes-as-root where root is the only user (a container)"
         )
 

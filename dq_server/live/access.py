@@ -128,7 +128,7 @@ def bind_router(
     UsageError without an authenticator at work: there is no socket that asks nobody.
     """
     if not authenticator.is_alive():
-        raise UsageError(f"{address}: no authenticator is running, nothing may be served there")
+        raise UsageError(f"{address}: no authenticator is running, so the socket is not opened")
     router = authenticated_router(context, access.server)
     # Per frame, so it bounds no message of many frames: connection_limits.py does.
     router.setsockopt(zmq.MAXMSGSIZE, 2 * m.FRAME_BYTES_MAX)

@@ -59,7 +59,7 @@ def submission(
     profile = tuple(message.profile)
     if profile:
         if message.initial is not None or message.sizes != m.Sizes():
-            raise InvalidSpec("a profile says the sizes of the job: give none beside it")
+            raise InvalidSpec("a profile sets the sizes of the job: give none beside it")
         EvolutionProfile(profile)
         initial, legal = profile[0][1], [nearest_square(size) for _, size in profile]
     else:

@@ -65,7 +65,7 @@ def _check_nodes(joining: Sequence[NodeJoined], processors: int, pool: SimPool |
     """WorkloadError unless the nodes of the workload are those that are simulated."""
     have = sum(node.processors for node in joining)
     if pool is not None:
-        raise WorkloadError("the workload has nodes of its own: it cannot be run on a pool")
+        raise WorkloadError("the workload has nodes of its own and cannot be run on a pool")
     if have != processors:
         raise WorkloadError(f"the workload's nodes have {have} processors, not {processors}")
 

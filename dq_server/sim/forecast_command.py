@@ -54,7 +54,7 @@ def command(
             present = _of_log(source, next(iter(configs.values())), at_s, nodes)
         else:
             if nodes is not None:
-                raise InputError("--nodes is for logs: a journal has its nodes")
+                raise InputError("--nodes is for logs; a journal has its nodes")
             present, own = of_journal(str(source), read_journal(source), at_s)
             configs = {AS_IT_IS: own, **configs}
         found = {name: forecast(present, config, draws=draws, seed=seed)
@@ -69,7 +69,7 @@ def _of_log(path: Path, config: SchedulerConfig, at_s: float | None, nodes: int 
         raise InputError(f"{path}: at which moment of the log? Give --at SECONDS")
     nodes = nodes or processors_of(path)
     if nodes is None:
-        raise InputError(f"{path}: the header does not say how large the machine is: give --nodes")
+        raise InputError(f"{path}: the header does not give the size of the machine: give --nodes")
     jobs = RigidWorkload.from_log(read_swf(path))
     if not len(jobs):
         raise InputError(f"{path}: no job in it ran")

@@ -328,7 +328,7 @@ def _malleability(
     if share is None:
         for option, value in options.items():
             if value is not None:
-                raise InputError(f"{option} is about malleable jobs: give --malleable too")
+                raise InputError(f"{option} applies to malleable jobs: give --malleable with it")
         return None
     for option, number in (("--malleable", share), ("--overhead", overhead)):
         if number is not None and not math.isfinite(number):

@@ -326,7 +326,7 @@ def _with_sizes_of_profile(table: dict[str, Any], kind: JobKind) -> dict[str, An
     allowed = {"profile", "remap_s", "redistribution_s", "submit_s", "walltime_s", "priority"}
     allowed |= {"after", "after_any"}
     if more := table.keys() - allowed - _TEXTS:
-        raise ValueError(f"{', '.join(sorted(more))}: not for a job with a profile, which says it")
+        raise ValueError(f"{', '.join(sorted(more))}: not for a job with a profile, which sets it")
     EvolutionProfile(tuple((duration_s, size) for duration_s, size in steps))
     sizes = [size for _, size in steps]
     return {**table, "sizes": sizes, "processors": sizes[0]}

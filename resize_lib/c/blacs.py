@@ -54,7 +54,7 @@ class Blacs:
         known = ctypes.c_int.in_dll(self._library, "BI_Np").value
         if size.value != comm.size or known < ranks:
             raise BlacsError(
-                f"the BLACS know of {known} ranks, and the job has {ranks}: put libdq before"
+                f"the BLACS have {known} ranks, and the job has {ranks}: put libdq before"
                 " ScaLAPACK when linking, and make no BLACS context before dq_open"
             )
 

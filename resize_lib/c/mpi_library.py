@@ -102,7 +102,7 @@ def the_only_one(maps: str | None = None) -> Path:
         raise MPILibraryError("no shared MPI library is loaded: link the program with one")
     names = " and ".join(map(str, found))
     raise MPILibraryError(
-        f"two MPI libraries are loaded, {names}, and they know nothing of each other: compile and"
+        f"two MPI libraries are loaded, {names}, and they cannot work together: compile and"
         " link the program with what `python -m resize_lib.c flags FOLDER` prints"
     )
 

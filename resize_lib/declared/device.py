@@ -55,5 +55,7 @@ def _cupy(name: str) -> Any:
             f"{name!r}: device 'cupy' needs cupy and a GPU on every node: {why}"
         ) from e
     if count < 1:
-        raise DescriptorError(f"{name!r}: device 'cupy' needs a GPU on every node: there is none")
+        raise DescriptorError(
+            f"{name!r}: device 'cupy' needs a GPU on every node, but there is none"
+        )
     return cupy

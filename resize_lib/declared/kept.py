@@ -73,7 +73,7 @@ class Kept(Value[T]):
         if not fits(self.value, value):
             raise DescriptorError(
                 f"rs.keep {self.name!r} is {_shown(self.value)} in the rank that joins and"
-                f" {_shown(value)} in the job: the set-up must make the same on every rank"
+                f" {_shown(value)} in the job; the set-up must make the same on every rank"
             )
 
 

@@ -41,7 +41,7 @@ def program_command() -> list[str]:
     if _command:
         return _command
     if not sys.executable:
-        raise SpawnError("cannot tell which Python runs this program (sys.executable is empty)")
+        raise SpawnError("cannot find out which Python runs this program (sys.executable is empty)")
     return [sys.executable, *sys.orig_argv[1:]]
 
 

@@ -172,6 +172,6 @@ def own_link() -> RankLink | None:
         return RankLink(socket.socket(fileno=int(number)))
     except (OSError, ValueError) as e:
         raise LinkClosed(
-            f"{LINK_VARIABLE}={number} is no socket of a keeper ({e}): this program was started by"
-            " one, and something between them has closed it"
+            f"{LINK_VARIABLE}={number} is no socket of a keeper ({e}). A keeper started this"
+            " program, and a process between them has closed the socket"
         ) from e

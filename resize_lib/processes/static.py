@@ -27,7 +27,7 @@ class StaticBackend:
         return bare().Dup()
 
     def join(self, reserve: Reserve | None = None) -> MPI.Intracomm:  # noqa: ARG002
-        raise ProcessError("this rank was not spawned by a running job: there is none to join")
+        raise ProcessError("this rank was not spawned by a running job, so there is no job to join")
 
     def begin_expand(self, *_: Any, **_options: Any) -> None:
         raise ResizeUnsupportedError(f"this job cannot expand: {self.why_not}")

@@ -106,7 +106,7 @@ def check(pid: int, address: int, expected: bytes) -> None:
     found = ctypes.create_string_buffer(TOKEN_BYTES)
     _one(READ, pid, address, ctypes.addressof(found), TOKEN_BYTES)
     if found.raw != expected:
-        raise OSError(f"process {pid} is not the rank that told where its data are")
+        raise OSError(f"process {pid} is not the rank that sent the address of its data")
 
 
 def read(pid: int, remote: Numbers, local: Numbers, lengths: Numbers) -> None:

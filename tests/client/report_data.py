@@ -78,10 +78,10 @@ def overshot(number: int = 1) -> dict[str, Any]:
     """A job that grew 1, 2, 4, saw that 4 does not pay, and went back to its sweet spot 2."""
     stays = [
         stay(1, 0.0, time_s=0.1087, decision="expand",
-             reason="1 processors take 0.1087 s per iteration, 3 are idle and nobody waits: try 2"),
+             reason="1 processors take 0.1087 s per iteration, 3 are idle and no job waits: try 2"),
         stay(2, 2.0, time_s=0.0823, moved_s=0.0763, decision="expand",
              reason="2 processors gained 24.3 % over 1 (0.1087 s to 0.0823 s), 2 are idle and"
-             " nobody waits: try 4"),
+             " no job waits: try 4"),
         stay(4, 3.4, time_s=0.0951, moved_s=0.0925, decision="shrink",
              reason="4 processors take 0.0951 s per iteration, 2 took 0.0823 s: gain -15.6 % does"
              " not exceed 5.0 %, back to the sweet spot 2"),
@@ -131,7 +131,7 @@ def mix() -> list[dict[str, Any]]:
                 stay(size, since_s, time_s=8.0 / size**0.8 + number * 0.1, iterations=7,
                      moved_s=0.4 + 1.5 / size if i else 0.0, decision=decision,
                      reason=f"{size} processors gained 21.5 % over what was before, 7 are idle and"
-                     f" nobody waits: try {later}" if decision == "expand" else "no processor is"
+                     f" no job waits: try {later}" if decision == "expand" else "no processor is"
                      " idle")
             )  # fmt: skip
         jobs.append(job(number, stays, submit_s=submit_s, end_s=end_s, name=name, state=state))

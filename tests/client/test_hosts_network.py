@@ -48,7 +48,7 @@ def test_interface(wanted: str, towards: network.IP | None, address: str) -> Non
 
 @pytest.mark.parametrize("wanted", ["eth7", "10.99.0.0/24", "10.99.0.1", "fd99::/64"])
 def test_what_is_not_there_is_named_with_what_is(wanted: str) -> None:
-    with pytest.raises(UsageError, match=r"no interface .* here: .*eth0 \(10.77.0.2\)"):
+    with pytest.raises(UsageError, match=r"no interface .* here; .*eth0 \(10.77.0.2\)"):
         find(wanted, SERVER, HERE)
 
 
@@ -84,7 +84,7 @@ def test_a_port_of_the_range_that_is_free_is_taken() -> None:
     loopback = ipaddress.ip_address("127.0.0.1")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(UsageError, match="none is free on"):
+        with pytest.raises(UsageError, match="no free port on"):
             network.free_port(Network(ports=f"{port}-{port}"), loopback)
         taken.close()
         assert network.free_port(Network(ports=f"{port}-{port}"), loopback) == port

@@ -160,7 +160,7 @@ def test_sizes_on_the_command_line_replace_all_of_the_scripts(
         ("#DQ --name 'a", "line 1: No closing quotation"),
         ("#DQ -n 2 other.py", "line 1: options only"),
         ("#DQ --help", "line 1: no option for a script"),
-        ("#DQ --chdir /", "line 1: --chdir says where the script is"),
+        ("#DQ --chdir /", "line 1: --chdir locates the script"),
         ("#DQ -n two", "line 1: Invalid value for '-n'"),
     ],
 )

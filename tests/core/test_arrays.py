@@ -60,7 +60,7 @@ def test_at_most_so_many_run_and_the_next_one_follows(cluster: MakeCluster) -> N
     _, jobs = submit(c, 5, at_most=2)
     assert states(jobs) == ["running", "running", "waiting", "waiting", "waiting"]
     assert [r.text for r in explain(c.scheduler, jobs[2], c.now)] == [
-        "job 2 of array 1: 2 others are in the queue or run, and so many may at once (%2)"
+        "job 2 of array 1: 2 others are in the queue or run, the most that may at once (%2)"
     ]
     other = c.submit(2)
     assert state(other) is JobState.RUNNING, "those that wait keep nobody out"
@@ -263,7 +263,7 @@ def test_an_invariant_that_is_broken_is_noticed(cluster: MakeCluster) -> None:
     c = cluster(2)
     array, jobs = submit(c, 3, at_most=1)
     array.inside.clear()
-    with pytest.raises(InvariantViolation, match="waits for nobody"):
+    with pytest.raises(InvariantViolation, match="no feature holds it back"):
         c.scheduler.state.check()
     array.inside.append(jobs[0].id)
     array.left -= 1

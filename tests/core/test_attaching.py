@@ -139,7 +139,7 @@ def test_nothing_is_granted_while_grants_are_paused(cluster: MakeCluster) -> Non
     c = cluster(4)
     c.do(ev.GrantsPaused(True, "the server has just started"))
     assert refused(c, InsufficientResources, 1) == (
-        "nothing is granted at the moment: the server has just started"
+        "requests are not granted at the moment: the server has just started"
     )
 
 

@@ -94,7 +94,7 @@ def test_an_evolving_job_gets_no_size_that_its_program_cannot_run_on(cluster: Ma
     job = c.submit(1, 8, kind="evolving")
     declare(c, job, 1, 2, 4, 8)
     c.point(job, 1.0)
-    with pytest.raises(InfeasibleRequest, match="would have 3 processors, on which its program"):
+    with pytest.raises(InfeasibleRequest, match="3 processors, a size that its program excludes"):
         c.do(ev.DynamicRequested(job.id, job.instance, 1, 2))
     c.do(ev.DynamicRequested(job.id, job.instance, 2, 3))
     c.point(job, 1.0)

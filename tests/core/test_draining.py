@@ -282,7 +282,7 @@ def test_a_rigid_job_runs_to_its_end(cluster: MakeCluster) -> None:
     job = c.submit(2)
     drain(c, "n01")
     assert [reason.text for reason in explain(c.scheduler, job, 0.0)][-1] == (
-        "node n01 drains: the job has 2 processors there and is rigid; it may stay until it ends"
+        "node n01 drains; the job has 2 processors there and is rigid; it may stay until it ends"
     )
     c.end(job)
     assert (job.state, node_state(c, "n01")) == (JobState.DONE, "empty")
@@ -604,7 +604,7 @@ def test_a_node_that_was_leaving_and_is_lost_is_up_when_it_comes_back(
 def test_an_agent_that_leaves_may_be_replaced(cluster: MakeCluster) -> None:
     c = cluster(4, per_node=2)
     drain(c, "n01", 30.0, leaves=True, life="x")
-    with pytest.raises(InvalidTransition, match="its agent was told to go: start it again"):
+    with pytest.raises(InvalidTransition, match="its agent was stopped: start the agent again"):
         c.do(ev.ResumeRequested("n01"))
     c.do(ev.ResumeRequested("n01", life="y"))
     assert node_state(c, "n01") == "up"

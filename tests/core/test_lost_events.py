@@ -47,7 +47,7 @@ def test_a_start_that_no_agent_knows_waits_again_and_has_another_number() -> Non
     (again,) = lost(c, epoch=0, unknown=(job.id,))
     assert (again.job, again.instance) == (job.id, EPOCH)
     said = [d.reason.text for d in job.decisions if d.what == "restart"]
-    assert said == ["no agent knows of start 1, and the journal has lost what became of it"]
+    assert said == ["no agent has start 1, and the journal has lost its outcome"]
 
 
 def test_who_has_ended_is_not_started_again() -> None:

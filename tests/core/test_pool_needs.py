@@ -63,7 +63,7 @@ def test_a_job_that_no_node_of_the_pool_can_hold_is_asked_for_once_and_holds_up_
     job = c.submit(4, needs=Needs(memory=16 * GIB))
     c.grants_for(HOUR_S)
     assert len(c.asked) == len(c.given) == 1
-    assert "no more are asked for" in explain(c.scheduler, job, c.now)[0].text
+    assert "no more are requested" in explain(c.scheduler, job, c.now)[0].text
     other, fits = c.submit(4), c.submit(2, needs=Needs(memory=4 * GIB))
     c.grant()
     assert c.started == [other.id, fits.id]

@@ -267,7 +267,7 @@ def test_a_malleable_job_is_not_given_what_a_profile_will_need(cluster: MakeClus
 def test_it_does_not_ask_and_is_not_asked_for(cluster: MakeCluster) -> None:
     c = cluster(4, grant="always", **EASY)
     job = evolve(c, (10, 1), (10, 2))
-    with pytest.raises(InvalidTransition, match="profile, which says"):
+    with pytest.raises(InvalidTransition, match="profile, which sets"):
         c.do(ev.DynamicRequested(job.id, 1, 1, 1))
     other = c.submit(1, start=1, kind="evolving")
     c.do(ev.DynamicRequested(other.id, 1, 1, 2))

@@ -424,7 +424,7 @@ def test_output_that_is_lost_stands_in_the_story_also_of_a_job_that_has_ended(
         c.do(ev.OutputLost(job.id, 1, "n01", lost_bytes, "out: No space left on device"))
     told = [d.reason for d in job.decisions if d.what == "output"]
     assert [reason.figures["lost_bytes"] for reason in told] == [10, 25]
-    assert "25 bytes of what its ranks on n01 have written are lost" in told[-1].text
+    assert "25 bytes of the output of its ranks on n01 are lost" in told[-1].text
     assert sum(LostOutput.of(job).lost.values()) == 25
     c.do(ev.OutputLost(99, 1, "n01", 10, "of a job that is forgotten"))
 

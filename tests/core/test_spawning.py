@@ -207,7 +207,7 @@ def test_the_kinds(by_agents: MakeCluster, sizes: tuple[int, ...], kind: str, wo
 def test_a_job_with_a_profile_has_said_what_it_needs(by_agents: MakeCluster) -> None:
     c = by_agents(4)
     job = c.submit(1, 2, kind="evolving", profile=((60, 1), (60, 2)))
-    assert text(spawn(c, job, 1)).startswith("a job with a profile has said what it needs")
+    assert text(spawn(c, job, 1)) == "a job with a profile gets only the processors of its profile"
 
 
 def test_an_evolving_job_spawns_before_or_after_its_request(by_agents: MakeCluster) -> None:

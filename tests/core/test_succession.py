@@ -134,9 +134,9 @@ def test_a_resize_that_is_over_is_no_reason_to_end(cluster: MakeCluster) -> None
     c, job = running(cluster)
     answer = asked(c, job, 4)
     c.do(ev.ResizeAborted(job.id, job.instance, answer.resize_id, "no disk"))
-    with pytest.raises(InvalidTransition, match="no such resize under way"):
+    with pytest.raises(InvalidTransition, match="no longer has such a resize under way"):
         c.do(ev.RestartReady(job.id, job.instance, answer.resize_id))
-    with pytest.raises(InvalidTransition, match="no such resize under way"):
+    with pytest.raises(InvalidTransition, match="no longer has such a resize under way"):
         c.do(ev.RestartReady(job.id, job.instance + 1, answer.resize_id))
 
 

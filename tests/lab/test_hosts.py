@@ -167,13 +167,13 @@ def test_every_problem_of_a_host_is_named_and_nothing_is_left(machines: Lab) -> 
     write_hosts(machines, interface="10.99.0.0/24")
     done = machines.run("alpha", "dq up --cluster hosts.toml --detach")
     assert done.returncode == 2
-    assert "no interface 10.99.0.0/24 here: this machine has eth0 (10.77.0.1)" in done.stderr
+    assert "no interface 10.99.0.0/24 here; this machine has eth0 (10.77.0.1)" in done.stderr
 
     write_hosts(machines, python="/usr/bin/python3")
     done = machines.run("alpha", "dq up --cluster hosts.toml --detach --all")
     assert done.returncode == 1
     assert "gamma: /usr/bin/python3 has no DQ" in done.stderr
-    assert "1 of 3 hosts cannot be used: the cluster is not up" in done.stderr
+    assert "1 of 3 hosts cannot be used, so the cluster is not up" in done.stderr
     assert not left(machines)
 
 

@@ -140,7 +140,7 @@ def test_what_is_kept_of_an_ended_job_is_not_told_if_it_is_damaged(tmp_path: Pat
     db.commit()
     db.close()
     journal = Journal(path)
-    with pytest.raises(JournalError, match=f"what was kept of job {job} is damaged"):
+    with pytest.raises(JournalError, match=f"the record of job {job} is damaged"):
         journal.archived(job)
     journal.close()
 

@@ -212,7 +212,7 @@ def test_output_that_is_lost_stands_in_the_job_before_and_after_its_end(
     why = talk.say("user", m.WhyQuery(job.id))
     assert isinstance(why, m.Data)
     assert any(
-        "12 bytes of what its ranks on a have written" in s["text"] for s in why.data["story"]
+        "12 bytes of the output of its ranks on a are lost" in s["text"] for s in why.data["story"]
     )
     kept = talk.server.journal.archived(job.id)
     assert kept is not None

@@ -55,7 +55,7 @@ def check(live: Live, job: int, written: Path, lines: int) -> int:
     assert len(MISSING.sub("", text)) + lost == lines * 100
     if lost:
         assert f"{lost} bytes of it are lost" in live.dq("job", job)
-        assert f"{lost} bytes of what its ranks on n01 have written" in live.dq("why", job)
+        assert f"{lost} bytes of the output of its ranks on n01" in live.dq("why", job)
         for name in ("server", "agent-local"):
             assert f"{lost} bytes of output" in (live.home.log / f"{name}.log").read_text()
     return lost

@@ -70,7 +70,7 @@ def test_what_makes_no_sense_is_said_in_one_line(shared: Live, tmp_path: Path) -
     assert "in whole numbers from 1 on" in refused(2, "--profile", "60:4,0:2")
     assert "No such file" in refused(2, "--profile", "60-4")
     assert "asks for 5 processors, the cluster has 4" in refused(4, "--profile", "9:1,9:5")
-    assert "a profile says the sizes" in refused(4, "--profile", "9:1", "-n", 1)
+    assert "a profile sets the sizes" in refused(4, "--profile", "9:1", "-n", 1)
     assert "kind evolving, not rigid" in refused(4, "--profile", "9:1", "--kind", "rigid")
     assert "walltime of 5 s is shorter" in refused(4, "--profile", "9:1", "--walltime", "5s")
     assert json.loads(shared.dq("jobs", "--json"))["jobs"] == []

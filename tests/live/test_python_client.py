@@ -88,7 +88,7 @@ def test_what_is_asked_of_a_job_in_the_queue(here: dq.Cluster) -> None:
     second.release()
     assert second.state == "waiting"
     second.hold()
-    with pytest.raises(Timeout, match=rf"job {second.id} has not ended in 0.2 s: it is held"):
+    with pytest.raises(Timeout, match=rf"job {second.id} has not ended in 0.2 s; it is held"):
         second.wait(0.2)
     second.kill()
     first.kill()

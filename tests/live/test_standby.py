@@ -154,7 +154,7 @@ def test_what_cannot_be_a_standby_says_why(two: Two, tmp_path: Path) -> None:
     exposed = ["--credentials", told, "--address", "tcp://10.1.2.3:4567"]
     if os.geteuid() == 0:
         assert "--yes-as-root" in two.dq(two.b, "server", "standby", *exposed, code=2)
-    assert "there is nothing to take over" in two.dq(
+    assert "there is no copy to take over" in two.dq(
         two.b, "server", "standby", "--take-over", code=2
     )
     two.follow()

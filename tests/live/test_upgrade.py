@@ -199,7 +199,7 @@ def test_those_rules_do_decide_otherwise(home: Home010, monkeypatch: pytest.Monk
     monkeypatch.setattr(ReshapeResize, "decide", never)
     journal = Journal(home.home.journal)
     scheduler = Scheduler()
-    with pytest.raises(OtherRules, match=r"does not lead to|is not legal"):
+    with pytest.raises(OtherRules, match=r"no longer leads to|is no longer legal"):
         for entry in journal.entries():
             replay(scheduler, entry)
     journal.close()

@@ -97,7 +97,7 @@ def _box(
 def test_only_the_process_that_told_is_read() -> None:
     at, token = peer_memory.token_at(), peer_memory.token()
     peer_memory.check(os.getpid(), at, token)
-    with pytest.raises(OSError, match="is not the rank that told"):
+    with pytest.raises(OSError, match="is not the rank that sent the address"):
         peer_memory.check(os.getpid(), at, token[::-1])
     child = os.fork()
     if child == 0:  # its token is its own: it could be anybody who has this pid now

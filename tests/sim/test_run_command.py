@@ -146,8 +146,8 @@ def test_a_picture(small: Any, tmp_path: Path) -> None:
     [
         (["--policy", "nosuch"], "unknown policy 'nosuch'; known: fcfs, easy"),
         (["--policy", "easy", "--policy", "easy"], "a policy is named twice"),
-        (["--policy", "easy", "--scalability", "low"], "give --malleable too"),
-        (["--policy", "easy", "--overhead", "3"], "give --malleable too"),
+        (["--policy", "easy", "--scalability", "low"], "give --malleable with it"),
+        (["--policy", "easy", "--overhead", "3"], "give --malleable with it"),
         (["--policy", "easy", "--malleable", "1.5"], "1.5 is not in the range"),
         (["--policy", "easy", "--plot", "x.txt"], "must end in .png, .svg, .pdf"),
         (["--policy", "easy", "--plot", "nowhere/x.png"], "not a file in a directory that exists"),
@@ -158,7 +158,7 @@ def test_a_picture(small: Any, tmp_path: Path) -> None:
         (["--policy", "easy", "--csv", "/proc/x.csv"], "--csv /proc/x.csv: cannot be written"),
         (["--policy", "easy", "--plot", "/proc/x.png"], "--plot /proc/x.png: cannot be written"),
         ([], "Missing option '--policy'"),
-        (["--policy", "easy", "--transform", "chain=any"], "give --malleable too"),
+        (["--policy", "easy", "--transform", "chain=any"], "give --malleable with it"),
         (["--policy", "easy", "--malleable", "1", "--transform", "chain"], "write KEY=VALUE"),
         (["--policy", "easy", "--malleable", "1", "--transform", "x=1"], "unknown key 'x'"),
         (

@@ -210,9 +210,9 @@ def bring_up(
 
 def _require(up: int, hosts: int, *, need_all: bool) -> None:
     if up == 0:
-        raise DQError(f"none of the {hosts} hosts can be used: the cluster is not up")
+        raise DQError(f"none of the {hosts} hosts can be used, so the cluster is not up")
     if need_all and up < hosts:
-        raise DQError(f"{hosts - up} of {hosts} hosts cannot be used: the cluster is not up")
+        raise DQError(f"{hosts - up} of {hosts} hosts cannot be used, so the cluster is not up")
 
 
 def last_port(home: Home, wanted: network.Network, address: network.IP) -> int | None:

@@ -33,7 +33,7 @@ def words(mpiexec: str, ranks: int, program: Sequence[str], interface: str) -> l
     """
     if interface != "lo":
         raise LaunchError(
-            "jobs under Open MPI run on one machine only: its launcher cannot be told of DQ's"
+            "jobs under Open MPI run on one machine only, because its launcher cannot use DQ's"
             " nodes. Use MPICH across machines (pip install 'dq-mpi[mpich]', docs/mpi.md)"
         )
     return [mpiexec, "--host", f"localhost:{ranks}", "-n", str(ranks), *program]

@@ -34,8 +34,8 @@ from dq_server.core.turn import Turn
 ELEMENTS_MAX = 10_000
 
 declare(
-    array_full="job {index} of array {array}: {inside} others are in the queue or run, and so many"
-    " may at once (%{at_most})",
+    array_full="job {index} of array {array}: {inside} others are in the queue or run, the most"
+    " that may at once (%{at_most})",
 )
 
 # What can be asked of an array: event for one job, states in which it can happen.

@@ -46,7 +46,7 @@ declare(
     " {size} to {next_size} first, {idle} are idle elsewhere",
     drain_leaves_soon="{nodes} drains: the job leaves the {count} processors there at its next"
     " remap point",
-    drain_stays="{nodes} drains: the job has {count} processors there and {cannot}; it may stay"
+    drain_stays="{nodes} drains; the job has {count} processors there and {cannot}; it may stay"
     " {until}",
 )
 
@@ -126,7 +126,7 @@ class Draining(Feature):
             raise InvalidTransition(_nothing_to_resume(node, state))
         if drain.life and not event.life:
             raise InvalidTransition(
-                f"node {node.name} leaves, because its agent was told to go: start it again"
+                f"node {node.name} leaves, because its agent was stopped: start the agent again"
             )
         if event.life and drain.lasting:
             drains.nodes[node.name] = replace(drain, leaves=False, life="", told=False)

@@ -204,7 +204,7 @@ def _asking(state: State, job_id: int, instance: int) -> Job:
             f"job {job.id} is {job.spec.kind}: only an evolving job can ask (--kind evolving)"
         )
     if job.spec.profile:
-        raise InvalidTransition(f"job {job.id} has a profile, which says what it gets and when")
+        raise InvalidTransition(f"job {job.id} has a profile, which sets its sizes and their times")
     return job
 
 
@@ -253,7 +253,7 @@ def _check_size(state: State, job: Job, size: int) -> None:
         )
     if not job.spec.runs_on(size):
         raise InfeasibleRequest(
-            f"job {job.id} would have {size} processors, on which its program says it cannot run"
+            f"job {job.id} would have {size} processors, a size that its program excludes"
         )
 
 

@@ -36,7 +36,7 @@ APPLICATIONS_MAX = 1000  # the least recently run are forgotten
 declare(
     history_known="earlier runs of {application} ({runs}) have measured {sizes} processors; {spot}",
     history_differs="{time_s:.4g} s per iteration on {size}, {expected_s:.4g} s in earlier runs:"
-    " more than {pct:g} % apart, they are not relied on any more",
+    " more than {pct:g} % apart, so the earlier times are no longer used",
 )
 
 

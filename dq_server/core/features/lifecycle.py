@@ -56,9 +56,9 @@ declare(
     killed_by_user="killed by {user}",
     failed_by_itself="the application failed: {why}",
     launch_failed="could not be started: {why}",
-    sizes_declared="its program can run on {declared} processors: its sizes are {sizes} now",
+    sizes_declared="its program can run on {declared} processors, so its sizes are now {sizes}",
     edited="changed by {user}: {changes}",
-    start_lost="no agent knows of start {instance}, and the journal has lost what became of it",
+    start_lost="no agent has start {instance}, and the journal has lost its outcome",
 )
 
 
@@ -359,7 +359,7 @@ def _room(turn: Turn, event: ev.JobAttached) -> tuple[int, ...]:
     """The processor of each rank; InsufficientResources, with the figures, if there are too few."""
     state, pool = turn.state, turn.state.processors
     if state.paused:
-        raise InsufficientResources(f"nothing is granted at the moment: {state.paused}")
+        raise InsufficientResources(f"requests are not granted at the moment: {state.paused}")
     spare = [[p for p in pool.idle if pool.node_of[p] in nodes] for nodes in map(set, event.places)]
     for place, count in Counter(event.place_of).items():
         idle = len(spare[place])

@@ -45,7 +45,7 @@ from dq_server.core.turn import Turn
 
 declare(
     node_time_short="the job cannot be moved and needs {size} processors for {needs_s:.0f} s;"
-    " {lasting} are on nodes that are there for so long",
+    " {lasting} are on nodes that last long enough",
 )
 BY = "DQ"
 ITS_TIME_ENDS = "its time ends"
@@ -101,9 +101,9 @@ class NodeEnds(Feature):
                 last = "any time" if q.lasts_s is None else f"{q.lasts_s:g} s"
                 more += f", queue {q.name} has {most} for {last}"
             raise InfeasibleRequest(
-                f"the job cannot be moved and may run for {spec.planned_s:g} s: it needs"
-                f" {spec.needed} processors, {have} are on nodes that are there for so long{more};"
-                " give a shorter --walltime, or submit it as malleable"
+                f"the job cannot be moved and may run for {spec.planned_s:g} s. Of the"
+                f" {spec.needed} processors needed, {have} are on nodes that last long enough"
+                f"{more}; give a shorter --walltime, or submit it as malleable"
             )
 
     def starts(self, turn: Turn) -> list[Start]:

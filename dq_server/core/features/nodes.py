@@ -32,7 +32,7 @@ declare(
     node_shrank="node {node} came back with {has} processors instead of {had}: what ran on the"
     " others is lost",
     walltime_warning="{left_s:g} s of the walltime of {walltime_s:g} s are left",
-    output_lost="{lost_bytes} bytes of what its ranks on {node} have written are lost: {why}",
+    output_lost="{lost_bytes} bytes of the output of its ranks on {node} are lost: {why}",
 )
 
 

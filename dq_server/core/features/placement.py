@@ -32,8 +32,8 @@ declare(
     needs_lost="the job needs {size} processors on nodes with {needs}: those that are up have room"
     " for {most}",
     needs_pool="the job needs {size} processors on nodes with {needs}: those that are up have room"
-    " for {most}. Nodes of the pool are as {node} was, which can hold none of it: no more are asked"
-    " for",
+    " for {most}. Nodes of the pool are as {node} was, which can hold none of it, so no more are"
+    " requested",
 )
 
 

@@ -63,8 +63,8 @@ declare(
     profile_shrink="step {step} of {steps} of its profile: from {size} to {next_size},"
     " {late_s:.1f} s after the moment",
     profile_short="step {step} of {steps} of its profile needs {next_size}: {more} more, {idle}"
-    " are idle; what was to end by now has not, so all later steps are put off",
-    profile_over="its profile is over and the job still holds {size} processors: it is killed"
+    " are idle; other jobs overrun their planned ends, so all later steps are put off",
+    profile_over="its profile is over, but the job still holds {size} processors and is killed"
     " after {grace_s:g} s",
     profile_overstays="the job holds {size} processors, its profile gives it {due}, and the"
     " {grace_s:g} s of grace are over",

@@ -69,10 +69,10 @@ declare(
     restart_afresh="restart {restarts} of {limit} from the beginning, no copy was made yet: {why}",
     restarts_used="not restarted again after {restarts} restarts: {why}",
     retry="retry {retries} of {limit}: {why}",
-    back_from_copy="its resize failed ({why}): it starts again on {size} processors from the copy"
-    " made for that, try {tries}",
+    back_from_copy="its resize failed ({why}), so it starts again on {size} processors from the"
+    " copy made for that, try {tries}",
     copy_tries_used="not started from its copy again after {tries} tries: {why}",
-    restarting="interrupted: it starts again once its nodes confirm that nothing of it is left",
+    restarting="interrupted; it starts again once its nodes confirm that its processes are gone",
     protected="{count} copies in all, of turn {step} the last: {last_s:.3g} s for {mib:.4g} MiB,"
     " {total_s:.3g} s in total",
     unprotected="no copy of its data can be made, the last one stays: {why}",
@@ -142,7 +142,7 @@ class Protecting(Feature):
             JobState.RUNNING,
         )
         if not running or pending is None or pending.resize_id != event.resize_id:
-            raise InvalidTransition(f"job {job.id} has no such resize under way any more")
+            raise InvalidTransition(f"job {job.id} no longer has such a resize under way")
         reason = withdrawn(turn.state, job)
         if reason is not None:
             raise InvalidTransition(reason.text)

@@ -58,7 +58,7 @@ declare(
     " {used:.2f}: no job starts before the window has moved on, in {in_s:.0f} s",
     quota_hours_never="{who} may use no processor-hours at all",
     quota_behind="job {first} of {who} was submitted before it, and waits for the same limit",
-    quota_free="the quota has room: the job enters the queue at the next look at who may start",
+    quota_free="the quota has room, so the job enters the queue at the next check of quotas",
     quota_size="starts on {next_size} instead of {size} processors: {who} may hold {limit} at once",
     quota_growth="{who} may hold {limit} processors at once: other jobs hold {others} or are about"
     " to, so this one has at most {most}",
@@ -204,7 +204,9 @@ class Quotas(Feature):
         listed = sorted((k, limit) for limit, ids in by_limit.items() for k in ids)
         held = [j for j in state.jobs.values() if _held(j)]
         if listed != sorted((job.id, QuotaHeld.of(job).limit) for job in held):
-            raise InvariantViolation(f"quotas hold {listed} back, their jobs say otherwise")
+            raise InvariantViolation(
+                f"quotas hold {listed} back, but the records of their jobs differ"
+            )
         if any(job.state is not JobState.WAITING for job in held):
             raise InvariantViolation("a quota holds a job back that does not wait")
         restarting = [j.id for j in state.jobs.values() if j.state is JobState.RESTARTING]

@@ -98,7 +98,7 @@ class Resizing(Feature):
         job = turn.state.job(event.job)
         _check_state(job, event)
         if job.resize is not None:
-            raise InvalidTransition(f"job {job.id} has a resize to carry out: it has to ask")
+            raise InvalidTransition(f"job {job.id} has a resize to carry out, so it has to ask")
         if event.count < 1:
             raise InvalidTransition(f"job {job.id} reports {event.count} remap points")
         _check_time(job, event.iteration_time_s)
@@ -147,7 +147,7 @@ class Resizing(Feature):
             )
         if job.spec.kind not in (JobKind.MALLEABLE, JobKind.WORKERS):
             raise InvalidTransition(
-                f"job {job.id} is {job.spec.kind}, not malleable: it is not resized by others"
+                f"job {job.id} is {job.spec.kind}, not malleable, so others cannot resize it"
             )
         if job.spec.workers is None:
             check_reachable(job, turn.now, turn.config.of(WatchOptions).limit_s)
@@ -171,7 +171,7 @@ def _check_state(job: Job, event: ev.RemapPoint | ev.PointsPassed | ev.RanksLost
     if job.instance != event.instance or job.state not in (JobState.STARTING, JobState.RUNNING):
         raise InvalidTransition(f"job {job.id} is {job.state}: it has no remap points now")
     if job.spec.workers is not None:
-        raise InvalidTransition(f"job {job.id} is of workers: it has no remap points")
+        raise InvalidTransition(f"job {job.id} is of workers and has no remap points")
 
 
 def _check_time(job: Job, time_s: float) -> None:
@@ -271,7 +271,7 @@ def _wanted(job: Job, event: ev.ResizeRequested) -> Configuration:
     if target is None:
         legal = ", ".join(map(str, grids))
         asked = f"{event.size} processors in {event.rows} rows"
-        raise InfeasibleRequest(f"{asked} is none of the job's grids of this size: {legal}")
+        raise InfeasibleRequest(f"{asked} is not among the job's grids of this size: {legal}")
     return target
 
 

@@ -45,7 +45,7 @@ declare(
     spawn_delays="{count} processors asked for, {idle} idle, but job {job} would start"
     " {delay_s:.0f} s later",
     spawn_malleable="a malleable job is resized by the scheduler: use the resize library",
-    spawn_profile="a job with a profile has said what it needs and when: it gets no more",
+    spawn_profile="a job with a profile gets only the processors of its profile",
     spawn_resizing="the job has asked for another size, or is being resized: spawn when that is"
     " done",
 )
@@ -143,11 +143,15 @@ class Spawning(Feature):
                 raise InvariantViolation(f"job {job.id} holds {holds}, its worlds are {worlds}")
             known = Spawns.of(job).worlds
             if any(worlds.started[p] not in known for p in job.spawned):
-                raise InvariantViolation(f"job {job.id} has spawned what nobody knows: {worlds}")
+                raise InvariantViolation(
+                    f"job {job.id} has spawned a world without a record: {worlds}"
+                )
             pool = state.processors
             gone = {p for p in worlds.ending if pool.vacating.get(p) == job.id or p in pool.down}
             if gone != worlds.ending.keys():
-                raise InvariantViolation(f"job {job.id} does not vacate what {worlds} says")
+                raise InvariantViolation(
+                    f"job {job.id} does not vacate the processors that end in {worlds}"
+                )
 
 
 def spawned_in(job: Job, world: int) -> tuple[int, ...]:

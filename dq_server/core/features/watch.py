@@ -33,7 +33,7 @@ DEADLOCK_S = 20.0  # before ranks that all wait are taken to wait for one anothe
 
 declare(
     rank_left="rank {rank} left the job after {turns} turns ({where}), and rank {other} waits for"
-    " it in a later one ({other_where}): all ranks must make the same turns",
+    " it in a later one ({other_where}), but all ranks must make the same turns",
     ranks_deadlocked="all ranks wait for one another, for {for_s:.0f} s at least: {ranks}: all"
     " ranks must make the same turns and the same calls",
     rank_missing="no remap point for {for_s:.0f} s, {usual}: {ranks}",

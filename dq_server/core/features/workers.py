@@ -60,8 +60,8 @@ from dq_server.core.worker_demand import (
 )
 
 declare(
-    workers_open="it has no worker at first: it takes processors that nobody else wants",
-    workers_grow="{taken} of {idle} idle processors that nobody else wants: from {size} to"
+    workers_open="it has no worker at first and takes processors that no other job wants",
+    workers_grow="{taken} of {idle} idle processors that no other job wants: from {size} to"
     " {next_size} workers",
     workers_give="{wanted} processors are wanted by {who}, {idle} are idle or on their way: from"
     " {size} to {next_size} workers",

@@ -284,4 +284,4 @@ def check(state: State) -> None:
                 raise InvariantViolation(f"GPU {gpu} of node {name} was given twice")
             given.add((name, gpu))
     if state.processors.kept and not Placed.of(state).kept_for:
-        raise InvariantViolation("processors are kept, and for nobody")
+        raise InvariantViolation("processors are kept without a job to keep them for")

@@ -151,21 +151,21 @@ class JobSpec:
             self.needs.validate()
             if self.profile:
                 raise InvalidSpec(
-                    "a job with a profile is planned by processors alone: it cannot ask for memory,"
+                    "a job with a profile is planned by processors alone and cannot ask for memory,"
                     " GPUs or features"
                 )
         ways = [set(named) for named in (self.after, self.after_any, self.after_not) if named]
         if len(self.follows) < sum(map(len, ways)):
             twice = min(job for job in self.follows if sum(job in way for way in ways) > 1)
             raise InvalidSpec(
-                f"job {twice} is to end in two ways (successfully, in whatever way, without"
+                f"job {twice} is to end in two ways (successfully, in any way, without"
                 " success): choose"
             )
         if self.protection is not None:
             self.protection.validate()
             if self.profile:
                 raise InvalidSpec(
-                    "a job with a profile cannot be protected: its moments would pass"
+                    "a job with a profile cannot be protected, as a restart would miss its times"
                 )
 
     def _validate_workers(self) -> None:

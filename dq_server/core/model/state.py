@@ -201,7 +201,7 @@ class State:
         if (job.state is JobState.QUEUED) != (job.id in self.queue):
             raise InvariantViolation(f"job {job.id} is {job.state} but the queue disagrees")
         if job.state is JobState.WAITING and not self.features.held_back(self, job):
-            raise InvariantViolation(f"job {job.id} waits for nobody")
+            raise InvariantViolation(f"job {job.id} waits, but no feature holds it back")
         if (job.state in ACTIVE) != (job.id in self.active):
             raise InvariantViolation(f"job {job.id} is {job.state} but `active` disagrees")
         changes = job.state is JobState.KILLING or job.resize is not None

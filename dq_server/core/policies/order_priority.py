@@ -56,7 +56,9 @@ class PriorityConfig(Options):
         if not self.half_life_s > 0:
             raise ConfigError(f"half_life_s = {self.half_life_s}: usage must fade in some time")
         if self.fairshare < 0:
-            raise ConfigError(f"fairshare = {self.fairshare}: it would favour who used most")
+            raise ConfigError(
+                f"fairshare = {self.fairshare}: a weight below 0 would favour the heaviest users"
+            )
         for user, share in self.shares.items():
             if share < 0:
                 raise ConfigError(f"the share of {user} is {share}: 0 or more")

@@ -44,7 +44,7 @@ from dq_server.core.policies.base import ResizePolicy, Verdict
 declare(
     mebf_expand="{idle} are idle, {left_s:.0f} s are left: from {size} to {next_size}",
     mebf_shrink="job {head} waits: from {size} to {next_size}, {left_s:.0f} s are left",
-    mebf_continue="other jobs are resized first, or nobody needs to be: stays on {size}, {idle}"
+    mebf_continue="other jobs are resized first, or no job needs a resize: stays on {size}, {idle}"
     " are idle",
     mebf_no_estimate="how long the job runs is not known, so it stays on {size}: submit it with"
     " --estimate or --walltime",
@@ -99,7 +99,7 @@ class MebfOptions(Options):
     def suits(self, config: SchedulerConfig) -> None:
         if config.resize in RESIZES and config.start not in ("easy", "fcfs"):
             raise ConfigError(
-                f'resize = "{config.resize}" makes room for the job at the head of the queue: it'
+                f'resize = "{config.resize}" makes room for the job at the head of the queue and'
                 f' needs start = "easy" (or "fcfs"), not "{config.start}"'
             )
         if self.also and config.resize not in RESIZES:

@@ -45,11 +45,11 @@ declare(
     no_gain="{time_s:.4g} s per iteration on {size}, {previous_time_s:.4g} s on {previous_size}:"
     " a gain of {gain_pct:.1f} % does not exceed {threshold_pct:.1f} %, back to the sweet spot"
     " {previous_size}",
-    probe="{time_s:.4g} s per iteration on {size}, {idle} idle and nobody waits: try {next_size}",
+    probe="{time_s:.4g} s per iteration on {size}, {idle} idle and no job waits: try {next_size}",
     probe_gained="{time_s:.4g} s per iteration on {size}, a gain of {gain_pct:.1f} % over"
-    " {previous_time_s:.4g} s on {previous_size}; {idle} idle and nobody waits: try {next_size}",
+    " {previous_time_s:.4g} s on {previous_size}; {idle} idle and no job waits: try {next_size}",
     expand_point="{time_s:.4g} s per iteration on {size}, {next_time_s:.4g} s on {next_size} (a"
-    " gain of {gain_pct:.1f} %, measured before), {idle} idle and nobody waits",
+    " gain of {gain_pct:.1f} %, measured before), {idle} idle and no job waits",
     known_no_gain="no larger size that is known and fits gains more than {threshold_pct:.1f} %",
     expand_point_elsewhere="the idle processors go to job {winner}, which gains {gain_pct:.1f} %",
     shrink_for_waiting="job {head} waits for {head_size} processors, {idle} are idle; shrinking"

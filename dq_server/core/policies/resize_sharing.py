@@ -29,8 +29,8 @@ from dq_server.core.policies.sharing import (
 
 declare(
     sharing_gives="makes room for job {head}: from {size} to {next_size}",
-    sharing_expands="{idle} are idle and kept for nobody: from {size} to {next_size}",
-    sharing_stays="nobody needs its processors, and what is idle goes to others: stays on {size}",
+    sharing_expands="{idle} are idle and not kept for another job: from {size} to {next_size}",
+    sharing_stays="no job needs its processors, and idle ones go to others: stays on {size}",
 )
 
 

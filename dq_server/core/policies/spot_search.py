@@ -51,7 +51,7 @@ declare(
     " ± {next_error_pct:.1f} % and is better, the processors reckoned: go there",
     search_measuring="measuring on {size}: {time_s:.4g} s ± {error_pct:.1f} % so far,"
     " {expected_s:.4g} s ± {expected_pct:.0f} % were expected; {next_size} takes"
-    " {next_time_s:.4g} s ± {next_error_pct:.1f} %: another iteration is needed to tell them apart",
+    " {next_time_s:.4g} s ± {next_error_pct:.1f} %: another iteration is needed to separate them",
     search_first="measuring on {size}: the first iteration after a resize may be slow",
     spot_kept="the sweet spot is {size}: {time_s:.4g} s ± {error_pct:.1f} % per iteration measured,"
     " {model_s:.4g} s by the model fitted to {points} of its sizes; {why}",

@@ -49,7 +49,7 @@ def job_joining(desk: Desk, call: Call[m.JobJoining]) -> m.ReplyBody:
         or not pending.expand
         or pending.resize_id != call.body.resize_id
     ):
-        raise InvalidTransition(f"job {job.id} does not wait for these ranks any more")
+        raise InvalidTransition(f"job {job.id} no longer waits for these ranks")
     return welcome_to(desk, job, (*job.allocation, *pending.processors), pending.target)
 
 

@@ -22,7 +22,9 @@ def begin(home: Home, *, meant: bool) -> None:
     replica = Replica(home.journal)
     position = replica.position
     if position.term < 0:
-        raise UsageError(f"{home.root}: the copy there has never been whole: it is no server's")
+        raise UsageError(
+            f"{home.root}: the copy there has never been whole and cannot become a server's"
+        )
     epoch = next_epoch(position)
     replica.note("term", str(epoch << TERM_OF_EPOCH))
     replica.note("epoch", str(epoch - 1))

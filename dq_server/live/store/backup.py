@@ -39,7 +39,7 @@ class Damaged(DQError):
 def write(home: Home, target: Path) -> dict[str, Any]:
     """Write a backup; what is in it. Nothing is written if the journal is damaged."""
     if not home.journal.exists():
-        raise NotFound(f"{home.root} has no journal: there is nothing to back up")
+        raise NotFound(f"{home.root} has no journal to back up")
     if target.exists():
         raise UsageError(f"{target} is there already: give another name")
     try:
@@ -93,14 +93,14 @@ def _copy_journal(journal: Path, folder: Path) -> checksums.JournalPosition:
         with closing(journal_file.opened_to_read(folder / JOURNAL)) as copy:
             mark = journal_file.last_event(copy)
     except (sqlite3.Error, OSError, ValueError) as e:
-        raise Damaged(f"{journal}: nothing is backed up, it cannot be read ({e})") from e
+        raise Damaged(f"{journal}: not backed up, because it cannot be read ({e})") from e
     epoch = known.epoch if known else 0
     (folder / NOTE).write_bytes(Known(mark, mark, epoch).line())
     problems = verify_all.examine(folder / JOURNAL)["problems"]
     if mark.seq < expected.seq:
         problems.append(f"it ends with event {mark.seq}, {expected.seq} were written")
     if problems:
-        raise Damaged(f"{journal}: nothing is backed up, it is damaged: {problems[0]}")
+        raise Damaged(f"{journal}: not backed up, because it is damaged: {problems[0]}")
     return mark
 
 
@@ -121,7 +121,7 @@ def restore(home: Home, source: Path) -> dict[str, Any]:
             _write_private(place / name, content)
         problems = verify_all.examine(place / JOURNAL)["problems"]
         if problems:
-            raise Damaged(f"{source}: nothing is restored, its journal is damaged: {problems[0]}")
+            raise Damaged(f"{source}: not restored, because its journal is damaged: {problems[0]}")
         with closing(sqlite3.connect(place / JOURNAL, isolation_level=None)) as db:
             journal_file.mark_as_patched(db)
         _raise_epoch(place / NOTE, checksums.note_of(home.journal))
@@ -144,10 +144,10 @@ def _read(source: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     except FileNotFoundError:
         raise NotFound(f"{source}: there is no such file") from None
     except (OSError, tarfile.TarError) as e:
-        raise Damaged(f"{source}: nothing is restored, it is no backup ({e})") from e
+        raise Damaged(f"{source}: not restored, because it is no backup ({e})") from e
     first, checksum = found.pop(MANIFEST, b""), found.pop(SUM, b"")
     if hashlib.sha256(first).hexdigest().encode() != checksum:
-        raise Damaged(f"{source}: nothing is restored, its {MANIFEST} is damaged or missing")
+        raise Damaged(f"{source}: not restored, because its {MANIFEST} is damaged or missing")
     manifest: dict[str, Any] = json.loads(first)
     if manifest["form"] != FORM:
         raise UsageError(
@@ -160,10 +160,12 @@ def _read(source: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     ]
     if wrong or found.keys() != manifest["files"].keys():
         what = wrong[0] if wrong else sorted(found.keys() ^ manifest["files"].keys())[0]
-        raise Damaged(f"{source}: nothing is restored, {what} in it is damaged")
+        raise Damaged(f"{source}: not restored, because {what} in it is damaged")
     strange = [name for name in found if not _is_ours(name)]
     if strange:
-        raise Damaged(f"{source}: nothing is restored, it has a file {strange[0]}")
+        raise Damaged(
+            f"{source}: not restored, because it has a file that is not DQ's, {strange[0]}"
+        )
     return manifest, found
 
 

@@ -246,7 +246,7 @@ class Journal:
         except sqlite3.Error as e:
             raise JournalError(f"{self.path}: cannot be read ({e})") from e
         if row is not None and checksums.of_ended(job, row[0]) != row[1]:
-            raise JournalError(f"{self.path}: what was kept of job {job} is damaged")
+            raise JournalError(f"{self.path}: the record of job {job} is damaged")
         if row is None:
             return None
         body = bytes(row[0])  # of 0.1: not compressed

@@ -89,7 +89,7 @@ def _stopped(home: Home, what: str) -> Iterator[None]:
     lock = opened.lock(home.lock_file)
     if lock is None:
         running = f"a server is running in {home.root}"
-        raise Refused(f"{running}: nothing is {what}; dq server stop first")
+        raise Refused(f"{running}, so the journal is not {what}: dq server stop first")
     try:
         yield
     finally:

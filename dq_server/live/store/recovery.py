@@ -39,7 +39,7 @@ def restored(journal: Store) -> tuple[Scheduler, float, int]:
             log.warning("the snapshot of event %d cannot be used: %s", before, e)
     if journal.first > 1:
         raise JournalError(
-            "journal.sqlite is damaged: no snapshot can be used, and events before"
+            "journal.sqlite is damaged; no snapshot can be used, and events before"
             f" {journal.first} are not kept; {WHAT_TO_DO}"
         )
     return Scheduler(), 0.0, 0
@@ -117,9 +117,9 @@ def replay(scheduler: Scheduler, entry: Entry) -> None:
     try:
         actions = scheduler.handle(entry.event, entry.time)
     except SchedulerError as e:
-        raise OtherRules(f"event {entry.seq} is not legal any more: {e}") from e
+        raise OtherRules(f"event {entry.seq} is no longer legal: {e}") from e
     if actions_as_json(actions) != entry.actions:
         raise OtherRules(
-            f"event {entry.seq} ({type(entry.event).__name__}) does not lead to the recorded"
-            " actions any more"
+            f"event {entry.seq} ({type(entry.event).__name__}) no longer leads to the recorded"
+            " actions"
         )

@@ -139,13 +139,13 @@ def copy_sound(path: Path, target: Path) -> dict[str, Any]:
                 )
             end, begin = (0, 0) if schema is None else journal_file.reach(db)
             if end == 0:
-                raise JournalError(f"{path}: nothing of it is sound: dq restore FILE")
+                raise JournalError(f"{path}: no part of it is sound: dq restore FILE")
             epoch, written = _known(path, db)
             with closing(sqlite3.connect(target, isolation_level=None)) as new:
                 _copy(db, new, begin, end)
                 mark = journal_file.last_event(new)
     except (*READING, OSError) as e:
-        raise JournalError(f"{path}: nothing of it can be read ({e}): dq restore FILE") from e
+        raise JournalError(f"{path}: no part of it can be read ({e}): dq restore FILE") from e
     epoch = checksums.raised(epoch)
     checksums.ChecksumFile(checksums.note_of(target), Known(mark, mark, epoch)).close()
     return {"sound_to": end, "written": max(end, written)}

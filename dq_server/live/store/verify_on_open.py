@@ -42,7 +42,7 @@ def look(path: Path) -> Known:
         known = checksums.read(note)
     except (OSError, ValueError) as e:
         raise NotWhole(
-            f"{note} is damaged ({e}): it cannot be told whether {path.name} is whole; {WHAT_TO_DO}"
+            f"{note} is damaged ({e}), so {path.name} cannot be verified; {WHAT_TO_DO}"
         ) from e
     expected = JournalPosition() if known is None else known.expected(checksums.boot())
     if not _has_bytes(path):
@@ -67,7 +67,7 @@ def _look_into(
         raise damaged(path, str(e), journal_file.sound_to(db), expected.seq) from e
     if schema is not None and schema > journal_file.SCHEMA:
         raise NotWhole(
-            f"{path}: written by another version (schema {schema}), this one knows"
+            f"{path}: written by another version (schema {schema}), this one reads"
             f" {journal_file.SCHEMA}: use that version"
         )
     if schema != journal_file.SCHEMA:
@@ -81,8 +81,7 @@ def _look_into(
     last = journal_file.last_event(db).seq
     if known is None and last:
         raise NotWhole(
-            f"{checksums.note_of(path)} is missing: it cannot be told whether {path.name} is whole;"
-            f" {WHAT_TO_DO}"
+            f"{checksums.note_of(path)} is missing, so {path.name} cannot be verified; {WHAT_TO_DO}"
         )
     if last < expected.seq:
         sound = journal_file.sound_to(db)

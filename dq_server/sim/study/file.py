@@ -321,7 +321,7 @@ def _check_policy(name: str, variant: Variant) -> None:
 
 def _listed(table: Mapping[str, Any], key: str) -> list[Any]:
     if key not in table:
-        raise WorkloadError(f"{key} is missing: a list is needed")
+        raise WorkloadError(f"{key} is missing: give a list")
     found = table[key]
     if not isinstance(found, list) or not found:
         raise WorkloadError(f"{key} = {found!r}: a list with at least one member is needed")
