@@ -62,6 +62,14 @@ def test_pages_for_developers_name_files_that_exist() -> None:
             assert any(path.endswith(f"/{name}") for path in found), f"{page} names {name}"
 
 
+def test_docstrings_of_packages_name_files_that_exist() -> None:
+    for package in (file for top in CODE for file in (ROOT / top).rglob("__init__.py")):
+        told = ast.get_docstring(ast.parse(package.read_text())) or ""
+        here = {path.name for path in package.parent.iterdir()}
+        wrong = set(re.findall(r"^(\w+\.py)\b", told, re.MULTILINE)) - here
+        assert not wrong, f"{package.relative_to(ROOT)} names {sorted(wrong)}"
+
+
 def test_every_page_is_in_one_of_the_four_kinds() -> None:
     nav = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
     kinds = re.split(r"^  - ", nav, flags=re.MULTILINE)[1:]
