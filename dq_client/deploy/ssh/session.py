@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import select
 import shlex
 import subprocess
@@ -121,12 +122,13 @@ class HostSession:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(5.0)
         self._errors.seek(0)
-        lines = self._errors.read().decode(errors="replace").strip().splitlines()
-        last = lines[-1].strip() if lines else ""
+        words = self._errors.read().decode(errors="replace").strip()
+        last = words.splitlines()[-1].strip() if words else ""
         code, python = self._process.returncode, self.host.python
         if code == SSH_FAILED:
             return self.problem(
-                f"ssh fails: {last or 'no reason given'} (try ssh {self.host.name})"
+                _key_problem(words, self.host.name)
+                or f"ssh fails: {last or 'no reason given'} (try ssh {self.host.name})"
             )
         if code in (126, 127):
             return self.problem(f"no Python at {python}: name one by `python` in [[nodes]]")
@@ -156,3 +158,22 @@ class HostSession:
             process.wait()
         process.stdout.close()
         self._errors.close()
+
+
+def _key_problem(words: str, name: str) -> str:
+    """What is wrong with the host key, with the remedy; empty if ssh complains of something else.
+
+    `words`: all that ssh has printed. Its last line is the same for a changed and an unknown key.
+    """
+    if "REMOTE HOST IDENTIFICATION HAS CHANGED" in words:
+        where = re.search(r"^Offending (.+ key in .+?)\s*$", words, re.MULTILINE)
+        known = f" (known: {where[1]})" if where else ""
+        return (
+            f"its ssh host key has changed{known}: another machine may answer in its place; ask its"
+            f" administrator why. If the new key is right: ssh-keygen -R {name}, then ssh {name}"
+            " once to accept it"
+        )
+    unknown = "Host key verification failed." in words or "host key is known for" in words
+    if not unknown or "REVOKED HOST KEY" in words:
+        return ""
+    return f"its ssh host key is not known here: ssh {name} once, compare the key, and accept it"
