@@ -196,27 +196,35 @@ def _up_hosts(
     need_all: bool,
     as_json: bool,
 ) -> None:
+    from dq_client.deploy.resume import mend_hosts, started_words
     from dq_client.deploy.ssh import bringup as hosts
 
-    options = hosts.with_patience(options)
     count = len(cluster.hosts)
-    note(f"starting {cluster.name}: {count} hosts, by ssh")
-    done = hosts.bring_up(home, cluster, options, note, address=address, need_all=need_all)
+    done = mend_hosts(home, cluster, options, note, address=address, need_all=need_all)
+    if done is None:
+        note(f"starting {cluster.name}: {count} hosts, by ssh")
+        done = hosts.bring_up(home, cluster, options, note, address=address, need_all=need_all)
     info = done.info
-    processors = sum(found.facts.processors for found in done.up if found.facts is not None)
+    started = done.started
     if as_json:
+        mended = {} if started is None else {"started": {"server": False, "agents": started}}
         print_json(
             server={"pid": info["pid"], "address": info["address"]},
             nodes=len(done.up),
-            processors=processors,
-            hosts=[found.host.name for found in done.up],
+            processors=done.processors,
+            hosts=done.up,
             problems=done.problems,
+            **mended,
         )
     some = f"{len(done.up)} of {count} hosts" if done.problems else f"{count} hosts"
-    note(
-        f"the cluster is up: {some}, {processors} processors (server {info['pid']} at"
-        f" {info['address']})"
-    )
+    some += f", {done.processors} processors"
+    if started is None:
+        note(f"the cluster is up: {some} (server {info['pid']} at {info['address']})")
+    elif started or not done.problems:
+        words = started_words(started, server=False)
+        note(f"the cluster {cluster.name} is there already, {some}; {words}")
+    else:
+        note(f"the cluster {cluster.name} is there already, {some}; nothing could be started")
 
 
 def _allocation(base: Home) -> tuple[Home, dict[str, int]]:

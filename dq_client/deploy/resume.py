@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Mapping, Sequence, Set
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
 
 from dq_client.base import process_tree
-from dq_client.base.errors import NoServer, Refused
+from dq_client.base.connection import Connection
+from dq_client.base.errors import NoServer, Refused, UsageError
 from dq_client.base.home import Home
 from dq_client.base.messages import NodeInfo
+from dq_client.base.network import Network
 from dq_client.deploy import local
-from dq_client.deploy.cluster import Cluster
+from dq_client.deploy.cluster import Cluster, Host
+from dq_client.deploy.ssh import bringup
 from dq_client.node import local_agents, supervision
 from dq_client.node.fleet import Fleet, noted
 
 NAMED_MAX = 5
+COMPARED = ("--config", "--heartbeat", "--lost-after", "--launcher")  # with a server that runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +38,24 @@ class Mended:
     @property
     def words(self) -> str:
         """What was done, for people."""
-        done = ["the server"] if self.server else []
-        if self.agents:
-            more = len(self.agents) - NAMED_MAX
-            names = [*self.agents[:NAMED_MAX], *([f"{more} more"] if more > 0 else [])]
-            done.append(f"{'agent' if len(self.agents) == 1 else 'agents'} {', '.join(names)}")
-        return f"started what was missing: {' and '.join(done)}" if done else "nothing was missing"
+        return started_words(self.agents, server=self.server)
+
+
+def started_words(agents: Sequence[str], *, server: bool) -> str:
+    """What was started of a cluster that was there already, for people."""
+    done = ["the server"] if server else []
+    if agents:
+        more = len(agents) - NAMED_MAX
+        names = [*agents[:NAMED_MAX], *([f"{more} more"] if more > 0 else [])]
+        done.append(f"{'agent' if len(agents) == 1 else 'agents'} {', '.join(names)}")
+    return f"started what was missing: {' and '.join(done)}" if done else "nothing was missing"
 
 
 def mend(home: Home, asked: Cluster | None, options: Sequence[str]) -> Mended | None:
     """Start what is missing of the home's cluster; None if there is none that can be mended.
 
     `asked`: the cluster that the caller wants, None for whichever there is. Refused if it is
-    another one, unless nothing is left of the old one. `options`: as for bringup.bring_up, for a
+    another one, unless nothing is left of the old one. `options`: as for local.bring_up, for a
     server that has to be started. Returns once every node has reported; jobs go on meanwhile.
     """
     fleet = noted(home)
@@ -83,3 +97,70 @@ def _count(agents: dict[str, list[NodeInfo]]) -> int:
 
 def _shape(agents: dict[str, list[NodeInfo]]) -> dict[str, list[tuple[str, int]]]:
     return {name: [(n.name, n.processors) for n in nodes] for name, nodes in agents.items()}
+
+
+def mend_hosts(
+    home: Home,
+    cluster: Cluster,
+    options: Sequence[str],
+    say: bringup.Say,
+    *,
+    address: str | None,
+    need_all: bool,
+) -> bringup.Brought | None:
+    """Start the agents of hosts whose node is lost or absent; None if no server runs.
+
+    Arguments as for bringup.bring_up. UsageError if the server has other settings or hosts, DQError
+    if no host can be used (with `need_all`: if one cannot). What runs goes on in any case.
+    """
+    try:
+        info = home.server()
+    except NoServer:
+        return None
+    with closing(Connection.to(home)) as connection:
+        there = bringup.nodes_there(connection)
+    differ = _differences(info, cluster, options, bringup.noted_hosts(home), there.keys())
+    if address not in (None, info["address"]):
+        differ.append(f"--address {address}")
+    if differ:
+        raise UsageError(
+            f"a server is running in {home.root} already, and differs in {', '.join(differ)}: dq"
+            " server status shows it, dq down ends it"
+        )
+    missing = replace(cluster, hosts=tuple(h for h in cluster.hosts if h.name not in there))
+    found, problems = bringup.start_agents(home, missing, say) if missing.hosts else ([], [])
+    started = [f.host.name for f in found]
+    up = [h.name for h in cluster.hosts if h.name in there or h.name in started]
+    bringup.require(len(up), len(cluster.hosts), "and what ran before runs on", need_all=need_all)
+    processors = sum(there.get(name, 0) for name in {*up} - {*started})
+    return bringup.Brought(info, up, processors + bringup.processors_of(found), problems, started)
+
+
+def _differences(
+    info: Mapping[str, Any],
+    cluster: Cluster,
+    options: Sequence[str],
+    noted: Sequence[Host],
+    there: Set[str],
+) -> list[str]:
+    """What was given and is not so in the cluster that runs, as words for people.
+
+    noted  hosts that its `dq up` has started; `there`: nodes that have an agent
+    """
+    entries = {h.name: h for h in cluster.hosts}
+    if not any(host.name in entries for host in noted):
+        return ["its hosts"]
+    given = dict(itertools.pairwise(options))
+    began = dict(itertools.pairwise(info.get("options", ())))
+    differ = [f"{o} {given[o]}" for o in COMPARED if o in given and given[o] != began.get(o)]
+    if cluster.network != msgspec.convert(info.get("network", {}), Network):
+        differ.append("[network]")
+    for host in noted:
+        if host.name not in there or host.name not in entries:
+            continue
+        entry = entries[host.name]
+        # `python` counts when the agent starts again; without `home` it was chosen on the host.
+        same = msgspec.structs.replace(entry, python=host.python, home=entry.home or host.home)
+        if same != host:
+            differ.append(f"[[nodes]] of {host.name}")
+    return differ

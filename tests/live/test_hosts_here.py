@@ -58,8 +58,7 @@ def test_hosts_that_can_be_used_come_up_and_the_others_are_named(
     assert found["problems"] == [
         "away: ssh fails: ssh: connect to host away port 22: No route to host (try ssh away)"
     ]
-    states = {n["name"]: n["state"] for n in json.loads(by_ssh.dq("nodes", "--json"))["nodes"]}
-    assert states == {"alpha": "up", "beta": "up"}
+    assert states(by_ssh) == {"alpha": "up", "beta": "up"}
 
     # The secret halves are in files of mode 0600 only: on no command line, in no environment.
     secret = keys.load(by_ssh.home.keys, "agent").secret
@@ -123,6 +122,60 @@ def test_up_after_the_server_was_killed_ends_no_job(by_ssh: Live, tmp_path: Path
     assert local_agents.running_agents(Home(tmp_path / "there")) == agents
     by_ssh.dq("down", "--force")
     assert not local.leftovers(by_ssh.home)
+
+
+def test_up_beside_a_living_server_mends_lost_hosts(by_ssh: Live, tmp_path: Path) -> None:
+    there = Home(tmp_path / "there")
+    file = hosts(tmp_path, 'names = "alpha"', f'names = "beta"\nhome = "{there.root}"')
+    by_ssh.dq("up", "--cluster", file, "--detach", "--heartbeat", "0.5", "--lost-after", "4")
+    server = by_ssh.home.server()
+    by_ssh.dq("submit", "-n", "1", "--", "sleep", "300")
+    until(lambda: '"running"' in by_ssh.dq("job", "1", "--json"), "it does not start")
+    until(lambda: len(supervisors(there)) == 2, "nobody stands by")
+
+    # Nothing is missing: no host is visited.
+    done = by_ssh.run("up", "--cluster", file)
+    assert (done.returncode, "nothing was missing" in done.stderr) == (0, True), done.stderr
+    assert "dq down stops it" in done.stderr
+
+    # All of one host's processes are killed, so nothing there starts its agent again.
+    process_tree.kill([*supervisors(there), int(local_agents.running_agents(there)["beta"]["pid"])])
+    until(lambda: states(by_ssh) == {"alpha": "up", "beta": "lost"}, "it is not lost")
+    done = by_ssh.run("up", "--cluster", file, "--detach", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "started what was missing: agent beta" in done.stderr
+    found = json.loads(done.stdout)
+    assert found["started"] == {"server": False, "agents": ["beta"]}
+    assert (found["hosts"], found["processors"], found["problems"]) == (["alpha", "beta"], 2, [])
+    assert states(by_ssh) == {"alpha": "up", "beta": "up"}
+    assert by_ssh.home.server() == server
+    assert json.loads(by_ssh.dq("job", "1", "--json"))["job"]["state"] == "running"
+
+    # Hosts that the file adds join. One that cannot be used ends nothing, also with --all.
+    more = hosts(tmp_path, 'names = "alpha"', f'names = "beta"\nhome = "{there.root}"',
+                 f'names = "gamma"\nhome = "{tmp_path / "third"}"', 'names = "away"')  # fmt: skip
+    done = by_ssh.run("up", "--cluster", more, "--detach", "--all")
+    assert (done.returncode, "1 of 4 hosts cannot be used" in done.stderr) == (1, True)
+    assert states(by_ssh) == {"alpha": "up", "beta": "up", "gamma": "up"}
+
+    # Another configuration is refused.
+    for group, options, differs in (
+        ('names = "away"', (), "its hosts"),
+        ('names = "alpha"\nspeed = 2.0', (), "[[nodes]] of alpha"),
+        ('names = "alpha"', ("--lost-after", "9"), "--lost-after 9.0"),
+    ):
+        done = by_ssh.run("up", "--cluster", hosts(tmp_path, group), *options, "--detach")
+        assert done.returncode == 2, done.stderr
+        assert f"already, and differs in {differs}: dq server status" in done.stderr
+    by_ssh.dq("down", "--force")
+    assert not local.leftovers(by_ssh.home)
+    for home in (there, Home(tmp_path / "third")):
+        until(lambda: not local.leftovers(home), "processes are left")  # noqa: B023
+
+
+def states(cluster: Live) -> dict[str, str]:
+    """What state each node is in."""
+    return {n["name"]: n["state"] for n in json.loads(cluster.dq("nodes", "--json"))["nodes"]}
 
 
 def is_known(cluster: Live, home: Home) -> bool:

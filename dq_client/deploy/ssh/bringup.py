@@ -53,11 +53,17 @@ class Found:
 
 @dataclass(slots=True)
 class Brought:
-    """A cluster that is up: the server's file, the hosts in use, and the problems of the others."""
+    """A cluster that is up: the server's file, the hosts in use, and the problems of the others.
+
+    processors  of the hosts in use
+    started     the hosts that a running cluster lacked; None: the cluster was not running
+    """
 
     info: dict[str, object]
-    up: list[Found]
+    up: list[str]
+    processors: int
     problems: list[str]
+    started: list[str] | None = None
 
 
 class _Visits:
@@ -184,7 +190,7 @@ def bring_up(
 ) -> Brought:
     """Server here, an agent on each host; returns once all that can be used have reported.
 
-    `say` is told of every host that cannot. DQError, and nothing is left, if none can (or, with
+    `say` gets every host that cannot. DQError, and nothing is left, if none can (or, with
     `need_all`, if one cannot). Agents that have outlived their server, and their jobs, go on.
     """
     begun = not noted_hosts(home)
@@ -198,10 +204,10 @@ def bring_up(
     names = ",".join(h.name for h in cluster.hosts)
     described = msgspec.json.encode(cluster.network).decode()
     words = ["--address", address, "--expected", names, "--network", described]
-    info = local.start_server(home, [*server_options, *words])
+    info = local.start_server(home, [*with_patience(server_options), *words])
     try:
-        up, problems = _start_agents(home, cluster, say)
-        _require(len(up), len(cluster.hosts), need_all=need_all)
+        up, problems = start_agents(home, cluster, say)
+        require(len(up), len(cluster.hosts), "so the cluster is not up", need_all=need_all)
     except BaseException:
         with suppress(DQError):
             if begun:
@@ -209,14 +215,27 @@ def bring_up(
             else:
                 local.stop_server(home)
         raise
-    return Brought(info, up, problems)
+    return Brought(info, [f.host.name for f in up], processors_of(up), problems)
 
 
-def _require(up: int, hosts: int, *, need_all: bool) -> None:
+def processors_of(found: Sequence[Found]) -> int:
+    """Processors of hosts in use."""
+    return sum(f.facts.processors for f in found if f.facts is not None)
+
+
+def require(up: int, hosts: int, so: str, *, need_all: bool) -> None:
+    """DQError that ends in `so` if no host can be used, or not all of them where all are needed."""
     if up == 0:
-        raise DQError(f"none of the {hosts} hosts can be used, so the cluster is not up")
+        raise DQError(f"none of the {hosts} hosts can be used, {so}")
     if need_all and up < hosts:
-        raise DQError(f"{hosts - up} of {hosts} hosts cannot be used, so the cluster is not up")
+        raise DQError(f"{hosts - up} of {hosts} hosts cannot be used, {so}")
+
+
+def nodes_there(connection: Connection) -> dict[str, int]:
+    """Processors of each node that has an agent, also of one that drains."""
+    reply = connection.call(m.NodesQuery())
+    assert isinstance(reply, m.Data)
+    return {n["name"]: n["processors"] for n in reply.data if n["state"] not in ("lost", "left")}
 
 
 def last_port(home: Home, wanted: network.Network, address: network.IP) -> int | None:
@@ -231,8 +250,9 @@ def last_port(home: Home, wanted: network.Network, address: network.IP) -> int |
     return port if ports is None or ports[0] <= port <= ports[1] else None
 
 
-def _start_agents(home: Home, cluster: Cluster, say: Say) -> tuple[list[Found], list[str]]:
+def start_agents(home: Home, cluster: Cluster, say: Say) -> tuple[list[Found], list[str]]:
     """Visit all hosts; those in use, in the order of the file, and the problems of the others."""
+    before = {host.name: host for host in noted_hosts(home)}
     secret, library = credentials.of_home(home), own_library()
     visits, reported = _Visits(), threading.Condition()
     names_up: set[str] = set()
@@ -269,10 +289,9 @@ def _start_agents(home: Home, cluster: Cluster, say: Say) -> tuple[list[Found], 
     try:
 
         def look() -> None:
-            reply = connection.call(m.NodesQuery())
-            assert isinstance(reply, m.Data)
+            there = nodes_there(connection)
             with reported:
-                names_up.update(n["name"] for n in reply.data if n["state"] == "up")
+                names_up.update(there)
                 reported.notify_all()
 
         for visited in visits.run(cluster.hosts, visit, look):
@@ -280,7 +299,8 @@ def _start_agents(home: Home, cluster: Cluster, say: Say) -> tuple[list[Found], 
             if visited.problem:
                 say(visited.problem)
             else:
-                _note_hosts(home, [_with_home(f) for f in found if not f.problem])
+                now = {f.host.name: _with_home(f) for f in found if not f.problem}
+                _note_hosts(home, list((before | now).values()))
             for text in visited.facts.notes if visited.facts is not None else ():
                 say(f"{visited.host.name}: {text}")
     finally:
