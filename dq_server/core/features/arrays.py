@@ -75,10 +75,8 @@ class Array:
 
 
 @dataclass(slots=True)
-class ArraysKnown(Record):
+class ArraysKnown(Record, key="ArraysKnown"):
     """Of the state: arrays of which a job is still known, by id."""
-
-    key = "ArraysKnown"
 
     by_id: dict[int, Array] = field(default_factory=dict)
 

@@ -56,19 +56,15 @@ class DependencyOptions(Options):
 
 
 @dataclass(slots=True)
-class Unmet(Record):
+class Unmet(Record, key="Unmet"):
     """Of a job: those that must end before it is queued."""
-
-    key = "Unmet"
 
     jobs: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class Followers(Record):
+class Followers(Record, key="Followers"):
     """Of the state: job that has not ended -> jobs that have it in `Unmet`."""
-
-    key = "Followers"
 
     of_job: dict[int, list[int]] = field(default_factory=dict)
 

@@ -82,10 +82,8 @@ class Drain:
 
 
 @dataclass(slots=True)
-class Drains(Record):
+class Drains(Record, key="Drains"):
     """Of the state."""
-
-    key = "Drains"
 
     nodes: dict[str, Drain] = field(default_factory=dict)
     gone: dict[str, str] = field(default_factory=dict)  # nodes that have left -> their agent's life

@@ -73,10 +73,8 @@ class AppHistory:
 
 
 @dataclass(slots=True)
-class Runs(Record):
+class Runs(Record, key="Runs"):
     """Of the state: application -> what its runs have shown, the least recently run first."""
-
-    key = "Runs"
 
     by_application: OrderedDict[str, AppHistory] = field(default_factory=OrderedDict)
 

@@ -63,10 +63,8 @@ declare(
 
 
 @dataclass(slots=True)
-class Attached(Record):
+class Attached(Record, key="Attached"):
     """Of a job that attached itself; empty for all others."""
-
-    key = "Attached"
 
     pids: tuple[int, ...] = ()  # of the ranks that it started with
 

@@ -39,10 +39,8 @@ declare(
 
 
 @dataclass(slots=True)
-class Windows(Record):
+class Windows(Record, key="Windows"):
     """Of the state: windows that are not over, and which of their nodes drain for them."""
-
-    key = "Windows"
 
     by_name: dict[str, MaintenanceWindow] = field(default_factory=dict)
     drained: dict[str, list[str]] = field(default_factory=dict)

@@ -37,19 +37,15 @@ declare(
 
 
 @dataclass(slots=True)
-class LostOutput(Record):
+class LostOutput(Record, key="LostOutput"):
     """Of a job: bytes of its output that are lost, by node and start."""
-
-    key = "LostOutput"
 
     lost: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
-class Usage(Record):
+class Usage(Record, key="Usage"):
     """Of a job: CPU time of its parts that have ended; the most memory that all had at one time."""
-
-    key = "Usage"
 
     cpu_s: float = 0.0
     memory_max: int = 0

@@ -92,10 +92,8 @@ class ProfileOptions(Options):
 
 
 @dataclass(slots=True)
-class Promise(Record):
+class Promise(Record, key="Promise"):
     """Of a job with a profile: what was promised to it, and where it is."""
-
-    key = "Promise"
 
     scheduled: ScheduledProfile | None = None
     step: int = 0  # of `scheduled`: the last one whose beginning was noticed
@@ -104,10 +102,8 @@ class Promise(Record):
 
 
 @dataclass(slots=True)
-class Profiled(Record):
+class Profiled(Record, key="Profiled"):
     """Of the state: jobs with a profile that wait, start or run, in order of submission."""
-
-    key = "Profiled"
 
     jobs: OrderedDict[int, Job] = field(default_factory=OrderedDict)
 

@@ -84,10 +84,8 @@ declare(
 
 
 @dataclass(slots=True)
-class Copies(Record):
+class Copies(Record, key="Copies"):
     """Of a job: what the application reported of its copies."""
-
-    key = "Copies"
 
     count: int = 0
     step: int = 0  # turns of its loop in the newest one
@@ -98,10 +96,8 @@ class Copies(Record):
 
 
 @dataclass(slots=True)
-class Interrupted(Record):
+class Interrupted(Record, key="Interrupted"):
     """Of the state: jobs that are RESTARTING."""
-
-    key = "Interrupted"
 
     jobs: dict[int, Job] = field(default_factory=dict)
 

@@ -68,10 +68,8 @@ declare(
 
 
 @dataclass(slots=True)
-class QuotaHeld(Record):
+class QuotaHeld(Record, key="QuotaHeld"):
     """Of a job: whether a quota keeps it WAITING, and for which limit; NEW: nobody looked yet."""
-
-    key = "QuotaHeld"
 
     held: bool = False
     limit: str = NEW

@@ -59,20 +59,16 @@ declare(
 
 
 @dataclass(slots=True)
-class Booked(Record):
+class Booked(Record, key="Booked"):
     """Of the state: reservations that are not over."""
-
-    key = "Booked"
 
     by_name: dict[str, AdvanceReservation] = field(default_factory=dict)
     begun: set[str] = field(default_factory=set)  # those whose beginning was noticed
 
 
 @dataclass(slots=True)
-class Inside(Record):
+class Inside(Record, key="Inside"):
     """Of a job: the reservation that it runs in; empty: none."""
-
-    key = "Inside"
 
     name: str = ""
 

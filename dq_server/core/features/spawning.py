@@ -64,10 +64,8 @@ class Spawned:
 
 
 @dataclass(slots=True)
-class Spawns(Record):
+class Spawns(Record, key="Spawns"):
     """Of a job, in its latest start."""
-
-    key = "Spawns"
 
     # What was answered, oldest first; by agent and its ticket.
     answers: dict[str, AnswerSpawn] = field(default_factory=dict)

@@ -56,10 +56,8 @@ class Word:
 
 
 @dataclass(slots=True)
-class Watched(Record):
+class Watched(Record, key="Watched"):
     """Of a job: the ranks of its present start that have said something, and not taken it back."""
-
-    key = "Watched"
 
     words: dict[int, Word] = field(default_factory=dict)
 

@@ -31,10 +31,8 @@ class Load:
 
 
 @dataclass(slots=True)
-class Loads(Record):
+class Loads(Record, key="Loads"):
     """Of the state: nodes that have, or had, a background load."""
-
-    key = "Loads"
 
     nodes: dict[str, Load] = field(default_factory=dict)
 
@@ -48,10 +46,8 @@ class Left:
 
 
 @dataclass(slots=True)
-class LeftSizes(Record):
+class LeftSizes(Record, key="LeftSizes"):
     """Of a job: sizes that it has left, by processors."""
-
-    key = "LeftSizes"
 
     sizes: dict[int, Left] = field(default_factory=dict)
 

@@ -48,7 +48,7 @@ class NodeOptions(Options):
 
 
 @dataclass(slots=True)
-class Ends(Record):
+class Ends(Record, key="Ends"):
     """Of the state.
 
     until_s   node -> when its time ends; of nodes that are up, or about to join
@@ -57,8 +57,6 @@ class Ends(Record):
     aside     waiting jobs that cannot be moved and need longer than any node of theirs lasts;
               ascending, and no set: two equal ones must be the same bytes in a snapshot
     """
-
-    key = "Ends"
 
     until_s: dict[str, float] = field(default_factory=dict)
     since_s: dict[str, float] = field(default_factory=dict)

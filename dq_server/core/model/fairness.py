@@ -192,10 +192,8 @@ class Objection:
 
 
 @dataclass(slots=True)
-class Ledger(Record):
+class Ledger(Record, key="Ledger"):
     """Of the state: delays charged so far."""
-
-    key = "Ledger"
 
     interval: int = 0  # number of the interval that `charged_s` belongs to
     charged_s: dict[Entity, float] = field(default_factory=dict)

@@ -28,10 +28,8 @@ class Phase:
 
 
 @dataclass(slots=True)
-class Phases(Record):
+class Phases(Record, key="Phases"):
     """Of a job that has told which loops it is in; most have one."""
-
-    key = "Phases"
 
     loop: str = ""  # the one that `Job.performance` is of; "": that was not told
     first: str = ""  # the one that the job began with: earlier runs have told of that one

@@ -19,10 +19,8 @@ from dq_server.core.model.state import State
 
 
 @dataclass(slots=True)
-class RanOn(Record):
+class RanOn(Record, key="RanOn"):
     """Of a job, all of its starts; in the order of time, the node of its first rank first."""
-
-    key = "RanOn"
 
     nodes: list[str] = field(default_factory=list)
 
@@ -37,10 +35,8 @@ class Span:
 
 
 @dataclass(slots=True)
-class Places(Record):
+class Places(Record, key="Places"):
     """Of a job, from each start or resize to the next; as many of the latest as decisions."""
-
-    key = "Places"
 
     spans: list[Span] = field(default_factory=list)
 

@@ -40,7 +40,7 @@ class Taking:
 
 
 @dataclass(slots=True)
-class Placed(Record):
+class Placed(Record, key="Placed"):
     """Of the state.
 
     taken    by processor; an entry counts while its job holds the processor, or vacates it
@@ -49,8 +49,6 @@ class Placed(Record):
     kept_for, kept_on   the first of those in line, and the nodes where idle processors are kept for
                         it (Processors.kept), with what so many of its ranks need; 0: nobody
     """
-
-    key = "Placed"
 
     taken: dict[int, Taking] = field(default_factory=dict)
     waiting: dict[int, bool] = field(default_factory=dict)

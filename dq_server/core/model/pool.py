@@ -206,10 +206,8 @@ class Pause:
 
 
 @dataclass(slots=True)
-class Pool(Pause, Record):
+class Pool(Pause, Record, key="Pool"):
     """Of the state. The pause is that of a pool without queues."""
-
-    key = "Pool"
 
     tickets: dict[int, Ticket] = field(default_factory=dict)  # in the order of asking
     next_ticket: int = 1
@@ -243,10 +241,8 @@ class Pool(Pause, Record):
 
 
 @dataclass(slots=True)
-class AskedFor(Record):
+class AskedFor(Record, key="AskedFor"):
     """Of a job: what nodes were asked for that it need not have used. It is done once each."""
-
-    key = "AskedFor"
 
     grown_from: int = 0  # its size when they were to let it grow
     passing: bool = False  # they were to let it pass the head of the queue

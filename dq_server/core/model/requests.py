@@ -30,10 +30,8 @@ class Release:
 
 
 @dataclass(slots=True)
-class Asked(Record):
+class Asked(Record, key="Asked"):
     """Of a job: what it has asked for. At most one of `request` and `release` is pending."""
-
-    key = "Asked"
 
     request: DynamicRequest | None = None
     release: Release | None = None
@@ -41,9 +39,7 @@ class Asked(Record):
 
 
 @dataclass(slots=True)
-class Waiting(Record):
+class Waiting(Record, key="Waiting"):
     """Of the state: jobs whose request waits, in the order of asking."""
-
-    key = "Waiting"
 
     jobs: OrderedDict[int, Job] = field(default_factory=OrderedDict)

@@ -20,10 +20,8 @@ TRIES = 3  # starts from one copy that may fail
 
 
 @dataclass(slots=True)
-class Succession(Record):
+class Succession(Record, key="Succession"):
     """Of a job that is resized by restart."""
-
-    key = "Succession"
 
     # The pending resize for which the copy is complete, and the ranks are about to end. Says
     # nothing any more once another resize is pending, or none.
@@ -68,15 +66,13 @@ WAITING = (JobState.QUEUED, JobState.WAITING, JobState.HELD)
 
 
 @dataclass(slots=True)
-class Interruption(Record):
+class Interruption(Record, key="Interruption"):
     """Of a job, from the interruption until it starts again.
 
     instance  the start that was given up; 0: none was
     nodes     where its ranks were
     whole     an exit code of 0 means that nothing of its work is missing
     """
-
-    key = "Interruption"
 
     instance: int = 0
     nodes: list[str] = field(default_factory=list)

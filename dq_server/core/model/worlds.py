@@ -13,13 +13,11 @@ from dq_server.core.model.records import Record
 
 
 @dataclass(slots=True)
-class Worlds(Record):
+class Worlds(Record, key="Worlds"):
     """Of a job whose ranks the agents start (Launching.by_agents); empty for all others.
 
     A server that starts again knows from it what it has to ask the agents for.
     """
-
-    key = "Worlds"
 
     # Processor of the job -> world of its rank, where that is not 0.
     started: dict[int, int] = field(default_factory=dict)
