@@ -49,9 +49,9 @@ from typing import Any
 
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRemap, StartJob
-from dq_server.core.model.background import LEAST, load_of
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import JobKind, JobSpec
+from dq_server.core.model.places import LEAST, load_of
 from dq_server.core.model.sizes import configurations, nearest_square
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.settings import configured

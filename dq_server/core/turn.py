@@ -27,8 +27,7 @@ from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.decisions import Ending, Start
 from dq_server.core.model.errors import InfeasibleRequest, InvalidSpec
 from dq_server.core.model.events import Event
-from dq_server.core.model.fitting import adapts
-from dq_server.core.model.jobs import ENDED, Job, JobKind, JobSpec, JobState, Stay
+from dq_server.core.model.jobs import ENDED, Job, JobKind, JobSpec, JobState, Stay, adapts
 from dq_server.core.model.needs import Needs
 from dq_server.core.model.options import Options
 from dq_server.core.model.placing import claim, hide_and_keep, spots

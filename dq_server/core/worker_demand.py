@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import nextafter
 
-from dq_server.core.model.bounds import growth
-from dq_server.core.model.fitting import smallest_start
-from dq_server.core.model.jobs import Job, JobKind, JobState
-from dq_server.core.model.placing import capable, room
+from dq_server.core.model.jobs import Job, JobKind, JobState, smallest_start
+from dq_server.core.model.placing import capable, growth, room
 from dq_server.core.model.points import is_resizable, next_larger
 from dq_server.core.model.pool import prospect
 from dq_server.core.model.requests import Asked, Waiting

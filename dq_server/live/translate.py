@@ -48,7 +48,7 @@ def submission(
 ) -> JobSpec:
     """What a submission asks for; InvalidSpec says in one line what contradicts itself.
 
-    secrets  patterns of variables that no job inherits (core/model/environment.py)
+    secrets  patterns of variables that no job inherits (core/features/lifecycle.py)
     """
     try:
         kind = JobKind(message.kind)

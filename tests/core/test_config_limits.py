@@ -13,7 +13,7 @@ from dq_server.core.model.fairness import DfsConfig, DfsLimits
 from dq_server.core.model.options import TABLES
 from dq_server.core.model.pool import NODES_MAX
 from dq_server.core.model.tracking import SpotOptions
-from dq_server.core.policies.order_priority import PriorityConfig
+from dq_server.core.policies.orders import PriorityConfig
 from dq_server.core.settings import check, configured, from_recorded
 
 INF = float("inf")

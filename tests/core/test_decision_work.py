@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from dq_server.core.model import events as ev
-from dq_server.core.model.derived import TOUCHED_MAX
 from dq_server.core.model.jobs import Job
 from dq_server.core.model.points import ExpandPoint, Points
+from dq_server.core.model.state import TOUCHED_MAX
 from dq_server.core.model.walltimes import Walltimes
 from tests.core.cluster import Cluster
 

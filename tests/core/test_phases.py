@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dq_server.core.model.jobs import Job
-from dq_server.core.model.phases import LOOPS_MAX, Phases
+from dq_server.core.model.performance import LOOPS_MAX, Phases
 from dq_server.live.store import snapshot
 from tests.core.cluster import Cluster, MakeCluster
 

@@ -37,7 +37,7 @@ from dq_server.core.model.stepfunction import StepFunction
 from dq_server.core.model.tracking import Tracking
 from dq_server.core.model.usage import fairshare_factors
 from dq_server.core.model.watch import OPENS_WITHIN_S, check_reachable
-from dq_server.core.policies.order_priority import PriorityConfig, PriorityOrder
+from dq_server.core.policies.orders import PriorityConfig, PriorityOrder
 from dq_server.core.policies.resize_reshape import _undo_open
 from dq_server.core.settings import configured, from_tables
 from dq_server.core.turn import Turn

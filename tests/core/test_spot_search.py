@@ -12,9 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dq_server.core.model.jobs import Job, JobState
-from dq_server.core.model.search import FIRST_ERROR, FIRST_LEAST, FIRST_MOST, first_error
+from dq_server.core.model.search import (
+    FIRST_ERROR,
+    FIRST_LEAST,
+    FIRST_MOST,
+    Time,
+    expected,
+    first_error,
+)
 from dq_server.core.model.sizes import configuration
-from dq_server.core.model.speedup import Time, expected
 from dq_server.core.model.tracking import CHANGED_Z, CREDIT, SpotOptions, Tracking, rank_sum_z
 from dq_server.live.store import snapshot
 from tests.core.cluster import Cluster, MakeCluster

@@ -21,7 +21,7 @@ from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.fairness import DfsConfig
 from dq_server.core.model.restarts import Interruption
 from dq_server.core.policies.grids import GridOptions
-from dq_server.core.policies.order_priority import PriorityConfig
+from dq_server.core.policies.orders import PriorityConfig
 from dq_server.core.policies.resize_mebf import MebfOptions
 from dq_server.core.scheduler import Scheduler
 from dq_server.live.store import snapshot

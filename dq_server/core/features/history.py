@@ -20,10 +20,9 @@ from typing import Any
 
 from dq_server.core.feature import Feature
 from dq_server.core.model.errors import ConfigError
-from dq_server.core.model.fitting import ADAPTABLE
-from dq_server.core.model.jobs import Job, JobKind, JobState
+from dq_server.core.model.jobs import ADAPTABLE, Job, JobKind, JobState
 from dq_server.core.model.options import Options
-from dq_server.core.model.phases import Phases
+from dq_server.core.model.performance import Phases
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.records import Record
 from dq_server.core.model.sizes import Configuration

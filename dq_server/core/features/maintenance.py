@@ -24,8 +24,7 @@ from dq_server.core.model.answers import Promises
 from dq_server.core.model.ends import NodeOptions, can_move
 from dq_server.core.model.errors import InvalidSpec, InvalidTransition, InvariantViolation
 from dq_server.core.model.events import MaintenanceWindow
-from dq_server.core.model.fitting import smallest_start
-from dq_server.core.model.jobs import Job, JobState
+from dq_server.core.model.jobs import Job, JobState, smallest_start
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.records import Record
 from dq_server.core.model.state import State

@@ -1,6 +1,6 @@
 """Nodes come and go, are loaded by others, and lose output; grants are paused; time passes.
 
-What the load outside DQ is good for: model/background.py. Where a job ran when: model/places.py.
+What the load outside DQ is good for: model/places.py, as is where a job ran when.
 """
 
 from __future__ import annotations
@@ -12,11 +12,20 @@ from typing import Any
 from dq_server.core.feature import Change, Feature, What, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import WarnJob
-from dq_server.core.model.background import Left, LeftSizes, Load, Loads
 from dq_server.core.model.decisions import Ending
 from dq_server.core.model.ends import Ends
 from dq_server.core.model.jobs import Job, JobState
-from dq_server.core.model.places import Places, begin_span, note_nodes, ran_on, spans_of
+from dq_server.core.model.places import (
+    Left,
+    LeftSizes,
+    Load,
+    Loads,
+    Places,
+    begin_span,
+    note_nodes,
+    ran_on,
+    spans_of,
+)
 from dq_server.core.model.processors import Node
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.records import Record

@@ -16,8 +16,7 @@ from typing import Any
 from dq_server.core.feature import Feature
 from dq_server.core.model.answers import Place, PlaceOf, Promises
 from dq_server.core.model.errors import InfeasibleRequest
-from dq_server.core.model.fitting import smallest_start
-from dq_server.core.model.jobs import Job, JobSpec, JobState
+from dq_server.core.model.jobs import Job, JobSpec, JobState, smallest_start
 from dq_server.core.model.needs import Needs
 from dq_server.core.model.placing import Placed, capable, check, described, room
 from dq_server.core.model.pool import Pool, PoolOptions

@@ -16,7 +16,7 @@ whatever exit code comes of it, the missing heartbeats tell seconds later. Then 
 its place in the queue, or it fails with the reason why it is not restarted.
 
 It may start on any legal size: it continues on the largest one up to its last that there is room
-for (`Job.preferred`, model/fitting.py).
+for (`Job.preferred`, model/jobs.py).
 
 Resizes by restart (docs/mpi.md), from RUNNING to STARTING. Not every MPI can take ranks into a
 running job, or let some leave. There the ranks write a copy of what is declared, say so

@@ -26,8 +26,7 @@ from dq_server.core.feature import Feature, Hold
 from dq_server.core.model.answers import Bound
 from dq_server.core.model.decisions import Start
 from dq_server.core.model.errors import InfeasibleRequest, InsufficientResources, InvariantViolation
-from dq_server.core.model.fitting import ADAPTABLE
-from dq_server.core.model.jobs import ACTIVE, Job, JobKind, JobSpec, JobState
+from dq_server.core.model.jobs import ACTIVE, ADAPTABLE, Job, JobKind, JobSpec, JobState
 from dq_server.core.model.quota_use import QuotaUse, Uses, amount, hours_of, use_of
 from dq_server.core.model.quotas import (
     HOUR_S,

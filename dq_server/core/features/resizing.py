@@ -18,12 +18,11 @@ from statistics import median
 from dq_server.core.feature import Feature, Rank, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRemap
-from dq_server.core.model.bounds import bound, within, without_growth
 from dq_server.core.model.decisions import Verdict
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
 from dq_server.core.model.jobs import Answer, Job, JobKind, JobState, PendingResize, Remap
-from dq_server.core.model.phases import Phases
-from dq_server.core.model.placing import placeable
+from dq_server.core.model.performance import Phases
+from dq_server.core.model.placing import bound, placeable, within, without_growth
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.sizes import Configuration, largest_at_most
 from dq_server.core.model.tracking import SpotOptions

@@ -19,12 +19,11 @@ from typing import Any
 from dq_server.core.feature import Feature, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerSpawn
-from dq_server.core.model.bounds import bound
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition, InvariantViolation
 from dq_server.core.model.jobs import Job, JobKind, JobState
 from dq_server.core.model.launching import Launching
 from dq_server.core.model.places import note_nodes
-from dq_server.core.model.placing import take
+from dq_server.core.model.placing import bound, take
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.records import Record
 from dq_server.core.model.requests import Asked

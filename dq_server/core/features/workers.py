@@ -31,16 +31,14 @@ from dq_server.core.feature import Change, Feature, What, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import ResizeWorkers
 from dq_server.core.model.answers import Place, PlaceOf, Promises
-from dq_server.core.model.bounds import growth
 from dq_server.core.model.decisions import Start
-from dq_server.core.model.derived import Derived
 from dq_server.core.model.errors import InvariantViolation
 from dq_server.core.model.jobs import Job, JobState, Remap, Stay
 from dq_server.core.model.places import note_nodes
-from dq_server.core.model.placing import room, take
+from dq_server.core.model.placing import growth, room, take
 from dq_server.core.model.pool import prospect
 from dq_server.core.model.reasons import Reason, because, declare
-from dq_server.core.model.state import State
+from dq_server.core.model.state import Derived, State
 from dq_server.core.model.stepfunction import StepFunction
 from dq_server.core.model.workers import NONE, NoMoreWork, WorkerJobs
 from dq_server.core.model.worlds import Worlds

@@ -2,7 +2,7 @@
 
 Source: ReSHAPE thesis, 3.4.4, "Shrink decisions" and "Expand decisions".
 
-All points of all jobs are kept sorted as jobs change (derived.py): a decision begins with the best
+All points of all jobs are kept sorted as jobs change (state.py): a decision begins with the best
 ones and stops where the rest cannot matter. Its cost follows the number of points that it takes,
 not the number of jobs that run.
 """
@@ -15,12 +15,10 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 from typing import NamedTuple
 
-from dq_server.core.model.bounds import growth
-from dq_server.core.model.derived import Derived
 from dq_server.core.model.jobs import Job, JobKind, JobState
-from dq_server.core.model.placing import room
+from dq_server.core.model.placing import growth, room
 from dq_server.core.model.sizes import Configuration, smallest_at_least
-from dq_server.core.model.state import State
+from dq_server.core.model.state import Derived, State
 
 
 class ShrinkPoint(NamedTuple):

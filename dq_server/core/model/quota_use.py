@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dq_server.core.model.derived import Derived
 from dq_server.core.model.jobs import ACTIVE, ENDED, Job, JobState
 from dq_server.core.model.quotas import (
     HOUR_S,
@@ -23,7 +22,7 @@ from dq_server.core.model.quotas import (
     QuotaWaits,
     Spent,
 )
-from dq_server.core.model.state import State
+from dq_server.core.model.state import Derived, State
 
 
 def amount(job: Job) -> int:

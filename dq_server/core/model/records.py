@@ -1,6 +1,6 @@
 """What a feature keeps about a job, or about the whole cluster: its own record.
 
-A feature declares a dataclass derived from `Record`, with a key; `SomeRecord.of(job)` or `SomeRecord.of(state)`
+A feature declares a dataclass derived from `Record`; `SomeRecord.of(job)` or `SomeRecord.of(state)`
 is the one that belongs to that job or state, made with its defaults when it is first asked for.
 Neither `Job` nor `State` has to know the feature. A record that still equals its defaults says
 nothing: it is neither stored (store/snapshot.py) nor compared, so asking for one changes nothing.

@@ -5,9 +5,8 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from typing import Self
 
-from dq_server.core.model.derived import Derived
 from dq_server.core.model.jobs import Job, JobState
-from dq_server.core.model.state import State
+from dq_server.core.model.state import Derived, State
 
 
 class Walltimes(Derived):

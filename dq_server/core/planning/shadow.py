@@ -25,8 +25,7 @@ from dataclasses import dataclass
 from math import nextafter
 from typing import TYPE_CHECKING
 
-from dq_server.core.model.fitting import adapts, fitting, smallest_start
-from dq_server.core.model.jobs import Job
+from dq_server.core.model.jobs import Job, adapts, fitting, smallest_start
 from dq_server.core.model.pool import arrivals, prospect
 from dq_server.core.model.sizes import Configuration, largest_at_most
 from dq_server.core.model.state import State

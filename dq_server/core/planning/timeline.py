@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from math import nextafter
 
-from dq_server.core.model.fitting import adapts, smallest_start
-from dq_server.core.model.jobs import Job
+from dq_server.core.model.jobs import Job, adapts, smallest_start
 from dq_server.core.model.placing import room
 from dq_server.core.model.pool import arrivals, prospect
 from dq_server.core.model.sizes import Configuration, largest_at_most

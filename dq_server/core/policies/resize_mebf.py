@@ -28,12 +28,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
 
-from dq_server.core.model.bounds import growth
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import ConfigError
-from dq_server.core.model.fitting import smallest_start
-from dq_server.core.model.jobs import Job, JobKind, JobState
+from dq_server.core.model.jobs import Job, JobKind, JobState, smallest_start
 from dq_server.core.model.options import Options
+from dq_server.core.model.placing import growth
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.scalability import Scalability
 from dq_server.core.model.sizes import Configuration, largest_at_most, smallest_at_least

@@ -32,7 +32,7 @@ from dq_server.core.model.state import State
 from dq_server.core.planning import free
 from dq_server.core.policies import grids, spot_search
 from dq_server.core.policies.base import ResizePolicy, Verdict
-from dq_server.core.policies.spot_kept import may_leave
+from dq_server.core.policies.spot_search import may_leave
 
 declare(
     measuring="measuring on {size}: {have} of {want} iterations counted",

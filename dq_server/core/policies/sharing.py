@@ -26,8 +26,7 @@ from typing import Literal
 
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import ConfigError
-from dq_server.core.model.fitting import adapts
-from dq_server.core.model.jobs import Job, JobKind, JobState
+from dq_server.core.model.jobs import Job, JobKind, JobState, adapts
 from dq_server.core.model.options import Options
 from dq_server.core.model.sizes import Configuration, largest_at_most, smallest_at_least
 from dq_server.core.model.state import State

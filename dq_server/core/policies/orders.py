@@ -1,4 +1,6 @@
-"""Priority: the queue by score, highest first; of equal scores the older submission is first.
+"""In which order jobs wait: FCFS, priority, fairshare.
+
+Priority: the queue by score, highest first; of equal scores the older submission is first.
 
 A job's score is the sum of: the priority in its own description; what its user, group, account,
 class and QoS are worth; `wait_per_hour` for each hour it waited; `size_per_processor` for each
@@ -8,7 +10,7 @@ alone is the same with only that weight.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from dq_server.core.model.config import SchedulerConfig
@@ -122,3 +124,10 @@ def _fair(state: State, weights: PriorityConfig, now: float) -> dict[str, float]
         used[job.spec.user] = used.get(job.spec.user, 0.0) + since_s * job.in_use
     users = {job.spec.user for job in state.queue.values()}
     return fairshare_factors(used, users, weights.shares)
+
+
+class FcfsOrder(QueueOrder):
+    """Submission order; ids break ties because they are given in that order."""
+
+    def ordered(self, state: State, now: float) -> Iterable[Job]:
+        return state.queue.values()
