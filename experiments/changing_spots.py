@@ -192,7 +192,7 @@ def lived(life: Life, config: SchedulerConfig, *, told: bool) -> list[Turn]:
     actions = scheduler.handle(ev.JobSubmitted(spec), now)
     start = next(a for a in actions if isinstance(a, StartJob))
     scheduler.handle(ev.JobStarted(start.job, start.instance), now)
-    job, done, fresh, extra_s = scheduler.job(start.job), 0, True, 0.0
+    job, done, fresh, extra_s = scheduler.state.job(start.job), 0, True, 0.0
     turns = list[Turn]()
     for k in range(TURNS):
         for node, load in enumerate(life.loads.get(k - HEARD_AFTER, ()) if told else ()):

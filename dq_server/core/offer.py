@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from dq_server.core.model.answers import Bound
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import Job, smallest_start
-from dq_server.core.model.placing import bound
 from dq_server.core.model.points import resizable
+from dq_server.core.model.quota_use import Bound, bound
 from dq_server.core.model.state import State
 from dq_server.core.planning import free
 

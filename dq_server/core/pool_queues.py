@@ -248,7 +248,7 @@ def to_move(
 
 def under_way(turn: Turn, job: Job) -> list[Reason]:
     """What the pool does for a job that waits."""
-    options, state, now = turn.options(PoolOptions), turn.state, turn.now
+    options, state, now = turn.config.of(PoolOptions), turn.state, turn.now
     if not options.max:
         return []
     pool, reasons = Pool.of(state), list[Reason]()

@@ -94,7 +94,7 @@ def _rotated(turn: Turn, job: Job, count: int) -> tuple[int, ...] | None:
     """Which processors a shrink by `count` gives back, in the job's order; None: the last."""
     if job.launching is not Launching.JOIN:  # rank 0 stays elsewhere, or all of them go
         return None
-    most, worlds = turn.options(MeetingOptions).most, Worlds.of(job)
+    most, worlds = turn.config.of(MeetingOptions).most, Worlds.of(job)
     by_met = sorted(job.allocation, key=worlds.met, reverse=True)
     old = {p for p in by_met[:count] if worlds.met(p) > most}
     others = [p for p in job.allocation if p not in old]

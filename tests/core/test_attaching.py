@@ -31,7 +31,7 @@ def attaching(size: int, *sizes: int, **more: Any) -> ev.JobAttached:
 
 def attach(c: Cluster, size: int, *sizes: int, **more: Any) -> Job:
     actions = c.do(attaching(size, *sizes, **more))
-    return c.scheduler.job(next(a.job for a in actions if isinstance(a, JobAccepted)))
+    return c.scheduler.state.job(next(a.job for a in actions if isinstance(a, JobAccepted)))
 
 
 def refused(c: Cluster, kind: type[SchedulerError], *args: int, **more: Any) -> str:

@@ -131,4 +131,4 @@ def test_a_snapshot_keeps_it(cluster: MakeCluster) -> None:
     body = snapshot.encode(c.scheduler, c.now)
     again, _ = snapshot.decode(body)
     assert snapshot.encode(again, c.now) == body
-    assert fallen(again.state, again.job(job.id), 4) == fallen(c.scheduler.state, job, 4)
+    assert fallen(again.state, again.state.job(job.id), 4) == fallen(c.scheduler.state, job, 4)

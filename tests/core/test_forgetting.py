@@ -65,4 +65,4 @@ def test_the_request_id_of_a_forgotten_job_is_free_again(cluster: MakeCluster) -
     assert first.id not in c.scheduler.state.jobs
     fresh = accepted(c.do(again))
     assert fresh != first.id
-    assert c.scheduler.job(fresh).state is JobState.RUNNING
+    assert c.scheduler.state.job(fresh).state is JobState.RUNNING

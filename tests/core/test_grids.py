@@ -214,8 +214,8 @@ def test_a_snapshot_holds_what_was_kept_and_what_failed(cluster: MakeCluster) ->
     run(c, job, FLAT_PAYS, 10)
     job.performance.bar(Configuration(4, 2))
     again, _ = snapshot.decode(snapshot.encode(c.scheduler, c.now))
-    assert again.job(job.id).performance == job.performance
-    assert again.job(job.id).spec == job.spec
+    assert again.state.job(job.id).performance == job.performance
+    assert again.state.job(job.id).spec == job.spec
 
 
 def test_an_interrupted_job_starts_again_on_the_grid_that_was_kept(cluster: MakeCluster) -> None:

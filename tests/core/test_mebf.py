@@ -284,7 +284,7 @@ def test_a_job_that_was_restarted_is_resized_again_with_and_without_a_snapshot(
     c.point(job, 1.0)
     assert (job.size, head.size) == (8, 0), "it was resized before"
     c.scheduler = again
-    restored = again.job(job.id)
+    restored = again.state.job(job.id)
     c.seq.clear()
     assert c.point(restored, 1.0).what == "expand"
 

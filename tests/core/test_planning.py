@@ -83,7 +83,7 @@ def test_a_draining_job_is_first_and_nothing_else_starts(cluster: MakeCluster) -
     assert c.started == [1]
     assert starts(c, drain=1) == [(z.id, 100), (blocked.id, 110), (tiny.id, 110)]
     c.now = 100.0
-    c.end(c.scheduler.job(1))
+    c.end(c.scheduler.state.job(1))
     assert c.started == [1, z.id]
 
 

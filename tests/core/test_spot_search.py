@@ -225,8 +225,8 @@ def test_a_snapshot_holds_it(cluster: MakeCluster) -> None:
     job = settled(c)
     run(c, job, {1: 1.0, 2: 1.3, 4: 1.4}, 30)
     again, _ = snapshot.decode(snapshot.encode(c.scheduler, c.now))
-    assert again.job(job.id).performance == job.performance
-    assert again.job(job.id).performance.searched.due
+    assert again.state.job(job.id).performance == job.performance
+    assert again.state.job(job.id).performance.searched.due
 
 
 def test_the_fitted_model_follows_too(cluster: MakeCluster) -> None:

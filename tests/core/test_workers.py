@@ -23,7 +23,7 @@ def workers(c: Cluster, least: int = 0, most: int = 8, grace_s: float = 10.0, **
         "workers", JobKind.WORKERS, sizes[0], sizes, workers=Workers(grace_s=grace_s), **spec
     )
     accepted = c.do(ev.JobSubmitted(wanted))
-    return c.scheduler.job(next(a.job for a in accepted if isinstance(a, JobAccepted)))
+    return c.scheduler.state.job(next(a.job for a in accepted if isinstance(a, JobAccepted)))
 
 
 def codes(c: Cluster, job: Job) -> list[str]:

@@ -27,7 +27,8 @@ from dq_server.core.model.decisions import Start, Verdict
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition, InvariantViolation
 from dq_server.core.model.fairness import DfsConfig, Ledger
 from dq_server.core.model.jobs import Job, JobKind, JobState
-from dq_server.core.model.placing import bound, claim, find, room
+from dq_server.core.model.placing import claim, find, room
+from dq_server.core.model.quota_use import bound
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.requests import Asked, DynamicRequest, Release, Waiting
 from dq_server.core.model.state import State
@@ -90,7 +91,7 @@ class Requests(Feature):
         """Grant, reject or keep waiting every request, first come first served. Nobody starts."""
         waiting = Waiting.of(turn.state).jobs
         if waiting:
-            depth = turn.options(DfsConfig).reservation_delay_depth
+            depth = turn.config.of(DfsConfig).reservation_delay_depth
             planned = Delays(turn.state, turn.config, turn.now, depth)
             for job in list(waiting.values()):
                 if job.resize is None:  # else it gets its answer when that is done
@@ -273,7 +274,7 @@ def _try(turn: Turn, planned: Delays, job: Job, request: DynamicRequest) -> Reas
     limited = _limited(state, job, more)
     if limited is not None:
         return limited
-    dfs = turn.options(DfsConfig)
+    dfs = turn.config.of(DfsConfig)
     processors = find(state, job, more, one_node=dfs.one_node)
     promised = room(state, job) >= more and free(state, now, end_of(job, now), job) < more
     if (processors is None or promised) and policy.may_change:
@@ -319,7 +320,7 @@ def _exchange(turn: Turn, job: Job) -> None:
     assert request is not None, "only a request that was granted"
     pool.give_back(job.reserved)  # no rank was started there yet
     job.reserved = ()
-    found = find(state, job, request.more, one_node=turn.options(DfsConfig).one_node)
+    found = find(state, job, request.more, one_node=turn.config.of(DfsConfig).one_node)
     if found is not None and free(state, turn.now, end_of(job, turn.now), job) >= request.more:
         claim(state, job, found)
         job.reserved = found

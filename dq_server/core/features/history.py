@@ -122,7 +122,7 @@ class History(Feature):
         if not data.measured(turn.config.samples):
             return
         expected_s, time_s = data.recalled.pop(at), data.known[at]
-        tolerance = turn.options(HistoryOptions).tolerance
+        tolerance = turn.config.of(HistoryOptions).tolerance
         if abs(time_s - expected_s) <= tolerance * expected_s:
             return
         for other in data.recalled:
@@ -141,7 +141,7 @@ class History(Feature):
         if job.state is not JobState.DONE or not name:
             return
         measured = {c: t for c, t in data.known.items() if c not in data.recalled}
-        if not measured or turn.options(HistoryOptions).learn == "never":
+        if not measured or turn.config.of(HistoryOptions).learn == "never":
             return
         history = Runs.of(turn.state).by_application
         old = history.pop(name, None)
@@ -162,7 +162,7 @@ class History(Feature):
 
 def _known(turn: Turn, job: Job) -> AppHistory | None:
     name = job.spec.application
-    if not name or turn.options(HistoryOptions).learn == "never":
+    if not name or turn.config.of(HistoryOptions).learn == "never":
         return None
     return Runs.of(turn.state).by_application.get(name)
 

@@ -32,7 +32,6 @@ from typing import Any
 from dq_server.core.evolution import fit_rule, place
 from dq_server.core.feature import Change, Feature, Rank, What
 from dq_server.core.model.actions import WarnJob
-from dq_server.core.model.answers import Place, PlaceOf, Promises
 from dq_server.core.model.decisions import Start, Verdict
 from dq_server.core.model.errors import ConfigError, InvariantViolation
 from dq_server.core.model.jobs import ACTIVE, Job, JobState
@@ -45,7 +44,7 @@ from dq_server.core.model.profile import (
 )
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.records import Record
-from dq_server.core.model.state import State
+from dq_server.core.model.state import Place, PlaceOf, Promises, State
 from dq_server.core.model.stepfunction import StepFunction
 from dq_server.core.planning import INF, running
 from dq_server.core.turn import Turn
@@ -288,7 +287,7 @@ def _scheduled(job: Job) -> ScheduledProfile:
 def _place_waiting(turn: Turn) -> None:
     """Make and renew the promises of the waiting jobs, see the module's docstring."""
     state, now, capacity = turn.state, turn.now, prospect(turn.state)
-    rule = fit_rule(turn.options(ProfileOptions).fit)
+    rule = fit_rule(turn.config.of(ProfileOptions).fit)
     line = list(state.line(now))
     while line and not line[-1].spec.profile:  # who stands behind all profiles moves none
         line.pop()
@@ -390,7 +389,7 @@ def _promise(turn: Turn, job: Job, promised: ScheduledProfile) -> Reason:
         in_s=max(0.0, promised.start_s - turn.now),
         run_s=float(promised.end_s - promised.start_s),
         requested_s=float(requested_s),
-        fit=turn.options(ProfileOptions).fit,
+        fit=turn.config.of(ProfileOptions).fit,
     )
 
 
@@ -407,7 +406,7 @@ def _watch(turn: Turn, job: Job) -> None:
     elif promise.behind_s is None:
         promise.behind_s = now
         if not due:
-            grace_s = turn.options(ProfileOptions).grace_s
+            grace_s = turn.config.of(ProfileOptions).grace_s
             reason = because("profile_over", size=job.size, grace_s=grace_s)
             job.note(now, "warning", reason)
             turn.actions.append(WarnJob(job.id, reason))
@@ -421,7 +420,7 @@ def _verdict(turn: Turn, job: Job) -> Verdict:
     plan, now = _scheduled(job), turn.now
     size, idle, step, last = job.size, turn.state.idle, plan.step_at(now), len(plan.steps) - 1
     if step > last:
-        grace_s = turn.options(ProfileOptions).grace_s
+        grace_s = turn.config.of(ProfileOptions).grace_s
         return Verdict(None, because("profile_over", size=size, grace_s=grace_s))
     due = plan.steps[step][1]
     figures = {"size": size, "step": step + 1, "steps": last + 1}
@@ -452,7 +451,7 @@ def _overstays(turn: Turn, job: Job) -> Reason | None:
     if kill_s is None or kill_s > turn.now or scheduled is None:
         return None
     due = scheduled.nodes_at(turn.now)
-    grace_s = turn.options(ProfileOptions).grace_s
+    grace_s = turn.config.of(ProfileOptions).grace_s
     return because("profile_overstays", size=job.size, due=due, grace_s=grace_s)
 
 
@@ -462,4 +461,4 @@ def _kill_s(turn: Turn, job: Job) -> float | None:
         return None  # one that waits holds nothing: it is behind because others are
     if job.resize is not None and not job.resize.expand:  # it is about to release them
         behind_s = max(behind_s, job.resize.granted_s)
-    return behind_s + turn.options(ProfileOptions).grace_s
+    return behind_s + turn.config.of(ProfileOptions).grace_s

@@ -21,7 +21,6 @@ from typing import Any
 
 from dq_server.core.feature import Feature, Rank, handles
 from dq_server.core.model import events as ev
-from dq_server.core.model.answers import Place, PlaceOf, Promises
 from dq_server.core.model.decisions import Start, Verdict
 from dq_server.core.model.errors import (
     InfeasibleRequest,
@@ -36,7 +35,7 @@ from dq_server.core.model.pool import prospect
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.records import Record
 from dq_server.core.model.sizes import largest_at_most
-from dq_server.core.model.state import State
+from dq_server.core.model.state import Place, PlaceOf, Promises, State
 from dq_server.core.model.stepfunction import StepFunction
 from dq_server.core.planning import running
 from dq_server.core.turn import Turn

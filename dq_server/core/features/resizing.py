@@ -22,7 +22,8 @@ from dq_server.core.model.decisions import Verdict
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
 from dq_server.core.model.jobs import Answer, Job, JobKind, JobState, PendingResize, Remap
 from dq_server.core.model.performance import Phases
-from dq_server.core.model.placing import bound, placeable, within, without_growth
+from dq_server.core.model.placing import placeable, within, without_growth
+from dq_server.core.model.quota_use import bound
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.sizes import Configuration, largest_at_most
 from dq_server.core.model.tracking import SpotOptions

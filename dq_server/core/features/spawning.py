@@ -23,7 +23,8 @@ from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition, In
 from dq_server.core.model.jobs import Job, JobKind, JobState
 from dq_server.core.model.launching import Launching
 from dq_server.core.model.places import note_nodes
-from dq_server.core.model.placing import bound, take
+from dq_server.core.model.placing import take
+from dq_server.core.model.quota_use import bound
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.records import Record
 from dq_server.core.model.requests import Asked

@@ -30,7 +30,6 @@ from math import nextafter
 from dq_server.core.feature import Change, Feature, What, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import ResizeWorkers
-from dq_server.core.model.answers import Place, PlaceOf, Promises
 from dq_server.core.model.decisions import Start
 from dq_server.core.model.errors import InvariantViolation
 from dq_server.core.model.jobs import Job, JobState, Remap, Stay
@@ -38,7 +37,7 @@ from dq_server.core.model.places import note_nodes
 from dq_server.core.model.placing import growth, room, take
 from dq_server.core.model.pool import prospect
 from dq_server.core.model.reasons import Reason, because, declare
-from dq_server.core.model.state import Derived, State
+from dq_server.core.model.state import Derived, Place, PlaceOf, Promises, State
 from dq_server.core.model.stepfunction import StepFunction
 from dq_server.core.model.workers import NONE, NoMoreWork, WorkerJobs
 from dq_server.core.model.worlds import Worlds

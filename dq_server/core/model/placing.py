@@ -8,7 +8,7 @@ A waiting job that finds enough idle processors, but not where it needs them, is
 policies for a pass, and if it is the first in line processors are kept for it. A pass gives them
 back at its beginning, because those to whom processors were promised come first.
 
-How large a running job may grow whatever is idle, features say (`limit`): `bound` to `within`.
+How large a running job may grow, whatever is idle, is a question of quotas: `growth`, `within`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field, replace
 
-from dq_server.core.model.answers import Bound
 from dq_server.core.model.decisions import Verdict
 from dq_server.core.model.errors import InvariantViolation
 from dq_server.core.model.jobs import Job, JobState, smallest_start
 from dq_server.core.model.needs import Needs, amount
 from dq_server.core.model.processors import Node
+from dq_server.core.model.quota_use import bound
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.records import Record
 from dq_server.core.model.sizes import largest_at_most
@@ -290,12 +290,6 @@ def check(state: State) -> None:
         raise InvariantViolation("processors are kept without a job to keep them for")
 
 
-def bound(state: State, job: Job, *, asked: bool = False) -> Bound | None:
-    """The tightest one; None: there is none. `asked`: its user or its program wants to grow."""
-    found = state.features.limits(state, job, asked=asked)
-    return min(found, key=lambda b: b.most, default=None)
-
-
 def growth(state: State, job: Job, idle: int) -> int:
     """By how many of the idle processors the job may grow."""
     found = bound(state, job)
@@ -303,7 +297,7 @@ def growth(state: State, job: Job, idle: int) -> int:
 
 
 def within(state: State, job: Job, verdict: Verdict, *, asked: bool) -> Verdict:
-    """The verdict, or the largest size up to its target that the job may grow to; see `bound`."""
+    """The verdict, or the largest size up to its target that the job may grow to."""
     target = verdict.target
     if target is None or verdict.processors or target.size <= job.size:
         return verdict

@@ -65,6 +65,10 @@ class Entity:
         """For people, and the name of its records."""
         return f"{self.kind} {self.name}"
 
+    def limit(self, what: str) -> str:
+        """The name of a limit, for those who wait for it."""
+        return f"{self.words} {what}"
+
 
 Bounds = list[tuple[Entity, Limits]]
 

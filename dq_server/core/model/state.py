@@ -19,17 +19,83 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from itertools import takewhile
 from typing import Any, Self
 
-from dq_server.core.model.answers import Answers, Nobody, Place, PlaceOf
 from dq_server.core.model.errors import InvariantViolation, UnknownJob
 from dq_server.core.model.jobs import ACTIVE, Job, JobState
 from dq_server.core.model.processors import Processors
 from dq_server.core.model.records import Records
+from dq_server.core.model.stepfunction import StepFunction
 from dq_server.core.model.usage import Usage
+
+# --- what is asked of features ------------------------------------------------------------------
+
+
+class Place(StrEnum):
+    """Where a queued job stands, for those who look for the head of the queue."""
+
+    IN_ORDER = "in order"
+    ASIDE = "aside"  # outside the queue's order: others pass it, nobody makes room for it
+    PROMISED = "promised"  # in order; its start is promised, so nobody makes room for it
+
+
+PlaceOf = Callable[[Job], Place]
+
+
+class Promises:
+    """Processors that one feature has promised to somebody, now or later."""
+
+    claimant = ""  # whose they are, in a sentence: "a reservation"
+
+    def claims(self, state: State, taken: StepFunction, now: float, *, to_promise: bool) -> None:
+        """Add what is promised to the processors `taken` from `now` on.
+
+        `to_promise`: somebody new is about to be promised something.
+        """
+
+    def beyond(
+        self, state: State, job: Job, end_s: float, held: int, now: float, *, to_promise: bool
+    ) -> tuple[float, int]:
+        """Of what the active job holds, what `claims` does not cover already, and until when."""
+        return end_s, held
+
+    def may_take(self, state: State, job: Job) -> int | None:
+        """How many more processors the job may have; None: as many as are free."""
+        return None
+
+
+class Answers:
+    """What the state and plans ask of all features, in their order, typed.
+
+    Here the answers of a state that has no features; feature.py has theirs. All questions are pure:
+    an answer changes nothing.
+    """
+
+    def places(self, state: State) -> list[PlaceOf]:
+        """Where queued jobs stand; no answer: all of them in order."""
+        return []
+
+    def promises(self, state: State) -> list[Promises]:
+        """What is promised to somebody; nearly always nothing."""
+        return []
+
+    def held_back(self, state: State, job: Job) -> bool:
+        """Whether somebody keeps the job WAITING who is known to."""
+        return False
+
+    def view(self, state: State, job: Job) -> Mapping[str, Any]:
+        """The fields of the job's plain data that are the features'."""
+        return {}
+
+    def check(self, state: State) -> None:
+        """Raise InvariantViolation if a record contradicts the state."""
+
+
+# --- the state ----------------------------------------------------------------------------------
 
 
 def defaults(kind: Any) -> Any:
@@ -67,7 +133,7 @@ class State:
     reordered: int = 0  # times that a job entered the queue elsewhere than at its end
     ordered: Callable[[State, float], Iterable[Job]] = submission_order  # the order policy's
     options: Callable[[Any], Any] = defaults  # the configuration's `of`: the options of a feature
-    features: Answers = field(default_factory=Nobody, compare=False)
+    features: Answers = field(default_factory=Answers, compare=False)
     derived: dict[str, Derived] = field(default_factory=dict, compare=False, repr=False)
     # by class; computed from what is above and kept as it changes
 
