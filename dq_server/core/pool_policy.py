@@ -7,7 +7,7 @@ Ask when
   order. A job counts if it could start once all nodes that may still be asked for have come: for
   one that has to wait for running jobs to end as well, nodes would only stand idle. Jobs behind
   such a one count if the start policy backfills and EASY's rule (planning/shadow.py) lets them;
-* a waiting job needs memory, GPUs or features that what is idle does not have (pool_needs.py);
+* a waiting job needs memory, GPUs or features that what is idle does not have (pool_queues.py);
 * a waiting job needs nodes that last longer than those that are there (features/node_ends.py);
 * jobs that can be moved have processors on nodes whose time ends soon (pool_renewal.py);
 * nobody waits, nothing is on its way, and a running malleable job would gain on its next size:
@@ -51,8 +51,18 @@ from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.state import State
 from dq_server.core.planning import INF, free, running
 from dq_server.core.planning.shadow import Reservation, reserve
-from dq_server.core.pool_needs import wanted_for, with_hidden
-from dq_server.core.pool_queues import Room, Stock, Unit, Want, granted_by_s, needs_s, never, units
+from dq_server.core.pool_queues import (
+    Room,
+    Stock,
+    Unit,
+    Want,
+    granted_by_s,
+    needs_s,
+    never,
+    units,
+    wanted_for,
+    with_hidden,
+)
 from dq_server.core.pool_renewal import Renewal, renewal, renewal_times
 
 declare(

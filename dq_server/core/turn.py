@@ -380,7 +380,7 @@ class Turn:
             self.actions.append(VacateProcessors(job.id, job.instance, pending))
 
     def charge(self, job: Job) -> None:
-        """The job stops using what it holds now: its user's usage grows (model/usage.py)."""
+        """The job stops using what it holds now: its user's usage grows."""
         meter(self.state, self.config.of(QuotaOptions), job, self.now)
         if self.policies.order.charges and job.charged_s is not None:
             used = job.in_use * (self.now - job.charged_s)

@@ -9,9 +9,9 @@ import pytest
 
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import ConfigError
-from dq_server.core.model.fairness import DfsConfig, DfsLimits
 from dq_server.core.model.options import TABLES
 from dq_server.core.model.pool import NODES_MAX
+from dq_server.core.model.requests import DfsConfig, DfsLimits
 from dq_server.core.model.tracking import SpotOptions
 from dq_server.core.policies.orders import PriorityConfig
 from dq_server.core.settings import check, configured, from_recorded

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import Action, AnswerRequest, JobAccepted
-from dq_server.core.model.fairness import DfsConfig, DfsLimits, Ledger
 from dq_server.core.model.jobs import Job, JobState
-from dq_server.core.model.requests import Waiting
+from dq_server.core.model.requests import DfsConfig, DfsLimits, Ledger, Waiting
 from tests.core.cluster import Cluster, MakeCluster
 
 HOUR = 3600.0

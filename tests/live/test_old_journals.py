@@ -18,7 +18,7 @@ from dq_server.core.features.dependencies import DependencyOptions
 from dq_server.core.features.history import HistoryOptions
 from dq_server.core.features.profiles import ProfileOptions
 from dq_server.core.model.config import SchedulerConfig
-from dq_server.core.model.fairness import DfsConfig
+from dq_server.core.model.requests import DfsConfig
 from dq_server.core.model.restarts import Interruption
 from dq_server.core.policies.grids import GridOptions
 from dq_server.core.policies.orders import PriorityConfig

@@ -25,12 +25,11 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRequest, Outcome, RequestAnswer
 from dq_server.core.model.decisions import Start, Verdict
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition, InvariantViolation
-from dq_server.core.model.fairness import DfsConfig, Ledger
 from dq_server.core.model.jobs import Job, JobKind, JobState
 from dq_server.core.model.placing import claim, find, room
 from dq_server.core.model.quota_use import bound
 from dq_server.core.model.reasons import Reason, because, declare
-from dq_server.core.model.requests import Asked, DynamicRequest, Release, Waiting
+from dq_server.core.model.requests import Asked, DfsConfig, DynamicRequest, Ledger, Release, Waiting
 from dq_server.core.model.state import State
 from dq_server.core.planning import INF, free
 from dq_server.core.planning.delays import Delays, end_of

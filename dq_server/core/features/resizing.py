@@ -29,9 +29,8 @@ from dq_server.core.model.sizes import Configuration, largest_at_most
 from dq_server.core.model.tracking import SpotOptions
 from dq_server.core.model.watch import WatchOptions, check_reachable
 from dq_server.core.model.workers import WorkerJobs
-from dq_server.core.offer import Offer, Waiting, offer_to
 from dq_server.core.planning import free
-from dq_server.core.policies.base import GiveWay
+from dq_server.core.policies.base import GiveWay, Offer, Waiting, offer_to
 from dq_server.core.transaction import abort, carried_out, commit, prepare, withdrawn
 from dq_server.core.turn import INF, Turn
 

@@ -30,7 +30,6 @@ from dq_server.core.model.jobs import ACTIVE, Job, JobState
 from dq_server.core.model.processors import Processors
 from dq_server.core.model.records import Records
 from dq_server.core.model.stepfunction import StepFunction
-from dq_server.core.model.usage import Usage
 
 # --- what is asked of features ------------------------------------------------------------------
 
@@ -106,6 +105,31 @@ def defaults(kind: Any) -> Any:
 def submission_order(state: State, now: float) -> Iterable[Job]:  # noqa: ARG001
     """Until an order policy is configured."""
     return state.queue.values()
+
+
+@dataclass(slots=True)
+class Usage:
+    """How much of the cluster each user had lately: processor-seconds that fade with time.
+
+    They halve every `half_life_s`; all are as of `at_s`.
+    """
+
+    by_user: dict[str, float] = field(default_factory=dict)
+    at_s: float = 0.0
+
+    def charge(self, user: str, processor_s: float, now: float, half_life_s: float) -> None:
+        """Add what a job used, at the time it stops using it."""
+        self.fade(now, half_life_s)
+        self.by_user[user] = self.by_user.get(user, 0.0) + processor_s
+
+    def fade(self, now: float, half_life_s: float) -> None:
+        """Bring all usage to `now`."""
+        if now <= self.at_s:
+            return
+        left = 0.5 ** ((now - self.at_s) / half_life_s)
+        self.at_s = now
+        for user in self.by_user:
+            self.by_user[user] *= left
 
 
 @dataclass(slots=True)

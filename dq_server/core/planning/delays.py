@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from math import nextafter
 
 from dq_server.core.model.config import SchedulerConfig
-from dq_server.core.model.fairness import Delay, DfsConfig
 from dq_server.core.model.jobs import Job
 from dq_server.core.model.pool import prospect
+from dq_server.core.model.requests import Delay, DfsConfig
 from dq_server.core.model.state import State
 from dq_server.core.model.stepfunction import StepFunction
 from dq_server.core.planning.backfill import Promise, in_line, promises

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import ConfigError, known_words
-from dq_server.core.model.fairness import per_user
+from dq_server.core.model.requests import per_user
 from dq_server.core.policies.base import (
     GrantPolicy,
     Policies,
@@ -39,10 +39,9 @@ from dq_server.core.policies.resize_mebf import MebfResize, handoff, intensive, 
 from dq_server.core.policies.resize_model import ModelResize
 from dq_server.core.policies.resize_none import NoResize
 from dq_server.core.policies.resize_reshape import ReshapeResize
-from dq_server.core.policies.resize_sharing import SharingResize
 from dq_server.core.policies.start_backfill import EasyStart, FcfsStart, NoStart, ReservationsStart
 from dq_server.core.policies.start_conservative import ConservativeStart
-from dq_server.core.policies.start_sharing import SharingStart
+from dq_server.core.policies.strategies import SharingResize, SharingStart
 
 Maker = Callable[[SchedulerConfig], Any]
 

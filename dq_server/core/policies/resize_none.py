@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dq_server.core.model.config import SchedulerConfig
-from dq_server.core.model.jobs import Job
+from typing import Any
+
 from dq_server.core.model.reasons import because, declare
-from dq_server.core.model.state import State
 from dq_server.core.policies.base import ResizePolicy, Verdict
 
-declare(
-    resize_policy_none="resizing is switched off",
-)
+declare(resize_policy_none="resizing is switched off")
 
 
 class NoResize(ResizePolicy):
@@ -19,11 +16,5 @@ class NoResize(ResizePolicy):
     polls = False
     expands = False
 
-    def decide(
-        self,
-        state: State,
-        job: Job,
-        config: SchedulerConfig,
-        now: float,
-    ) -> Verdict:
+    def decide(self, *_: Any) -> Verdict:
         return Verdict(None, because("resize_policy_none"))

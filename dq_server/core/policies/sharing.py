@@ -4,10 +4,10 @@ Source: Posner, Hupfeld, Finnerty, "Enhancing Supercomputer Performance with Mal
 Scheduling Strategies" (PECS 2023, with its published code), and Zojer, Posner, Özden 2026
 (arXiv:2602.17318), which adds *keep-preferred*. Every strategy is one set of `SharingOptions`.
 
-1. Jobs start in queue order while they fit, on the size that `start` says (start_sharing.py).
+1. Jobs start in queue order while they fit, on the size that `start` says (strategies.py).
 2. For each job that waits, in queue order, running jobs give processors away, if all together they
    can give what it lacks (`Plan`, here). Nobody shrinks in vain.
-3. What is idle after that, and kept for nobody, goes to running jobs (resize_sharing.py).
+3. What is idle after that, and kept for nobody, goes to running jobs (strategies.py).
 
 Choices. The published code frees the whole size of a waiting job; here idle processors, and those
 on their way, count first, because the rest would be freed for nobody. It reserves named nodes; here
