@@ -6,7 +6,7 @@ Ask when
 * waiting jobs need more processors than are idle or on their way. The queue is gone through in its
   order. A job counts if it could start once all nodes that may still be asked for have come: for
   one that has to wait for running jobs to end as well, nodes would only stand idle. Jobs behind
-  such a one count if the start policy backfills and EASY's rule (planning/shadow.py) lets them;
+  such a one count if the start policy backfills and EASY's rule (planning/timeline.py) lets them;
 * a waiting job needs memory, GPUs or features that what is idle does not have (pool_queues.py);
 * a waiting job needs nodes that last longer than those that are there (features/node_ends.py);
 * jobs that can be moved have processors on nodes whose time ends soon (pool_renewal.py);
@@ -50,7 +50,7 @@ from dq_server.core.model.scalability import RunTime
 from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.state import State
 from dq_server.core.planning import INF, free, running
-from dq_server.core.planning.shadow import Reservation, reserve
+from dq_server.core.planning.timeline import Reservation, reserve
 from dq_server.core.pool_queues import (
     Room,
     Stock,

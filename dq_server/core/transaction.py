@@ -20,14 +20,13 @@ from dq_server.core.feature import Feature
 from dq_server.core.model.actions import JobRestarts, StartJob
 from dq_server.core.model.errors import ConfigError
 from dq_server.core.model.jobs import Job, JobState, PendingResize, Remap, Stay
-from dq_server.core.model.launching import Launching
+from dq_server.core.model.launching import Launching, Worlds
 from dq_server.core.model.options import Options
 from dq_server.core.model.placing import take
 from dq_server.core.model.reasons import Figure, Reason, because, declare
 from dq_server.core.model.restarts import Succession, end_guard
 from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.state import State
-from dq_server.core.model.worlds import Worlds
 from dq_server.core.turn import INF, Turn
 
 # After a resize that failed a job expands again only this many remap points later, twice as many

@@ -27,6 +27,7 @@ from dq_server.core.model.decisions import Ending, Start
 from dq_server.core.model.errors import InfeasibleRequest, InvalidSpec
 from dq_server.core.model.events import Event
 from dq_server.core.model.jobs import ENDED, Job, JobKind, JobSpec, JobState, Stay, adapts
+from dq_server.core.model.launching import Worlds
 from dq_server.core.model.needs import Needs
 from dq_server.core.model.placing import claim, hide_and_keep, spots
 from dq_server.core.model.pool import PoolOptions, possible
@@ -34,7 +35,6 @@ from dq_server.core.model.quotas import QuotaOptions, meter
 from dq_server.core.model.reasons import Reason
 from dq_server.core.model.sizes import Configuration, largest_at_most
 from dq_server.core.model.state import State
-from dq_server.core.model.worlds import Worlds
 from dq_server.core.policies.base import Policies
 
 INF = float("inf")

@@ -150,7 +150,7 @@ def test_options_of_a_journal_that_have_another_type_now_are_refused_with_their_
 FAR = """
 from dataclasses import dataclass
 from dq_server.core.model.options import Options
-from dq_server.core.policies.resize_none import NoResize
+from dq_server.core.policies.base import NoResize
 
 @dataclass(frozen=True)
 class FarOptions(Options):

@@ -15,9 +15,9 @@ from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition, Un
 from dq_server.core.model.events import AdvanceReservation
 from dq_server.core.model.jobs import Answer, Job, JobKind, JobSpec, JobState
 from dq_server.core.model.launching import Launching
-from dq_server.core.model.protection import Protection
 from dq_server.core.model.requests import Asked
 from dq_server.core.model.sizes import configuration
+from dq_server.core.model.spec import Protection
 from tests.core.cluster import Cluster, MakeCluster, answered, ending, state
 
 QUICK: dict[str, Any] = {"samples": 1, "discard": 0, "threshold": 0.0, "settle": 0}

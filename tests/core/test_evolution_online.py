@@ -9,8 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dq_server.core.evolution import FIT_RULES
-from dq_server.core.model.profile import EvolutionProfile, InfeasibleProfileError, ScheduledProfile
+from dq_server.core.model.profile import (
+    FIT_RULES,
+    EvolutionProfile,
+    InfeasibleProfileError,
+    ScheduledProfile,
+)
 from dq_server.core.model.stepfunction import StepFunction
 from dq_server.sim.evolution import OnlinePlanner, PlannerError, plan_offline
 from tests.core.test_evolution_plan import NODES, queues

@@ -9,13 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dq_server.core.evolution import FIT_RULES, FitRule, UnknownFitError, fit_rule, place
 from dq_server.core.model.errors import ConfigError, InvariantViolation
 from dq_server.core.model.profile import (
+    FIT_RULES,
     EvolutionProfile,
+    FitRule,
     InfeasibleProfileError,
     ProfileError,
     ScheduledProfile,
+    UnknownFitError,
+    fit_rule,
+    place,
 )
 from dq_server.core.model.stepfunction import StepFunction
 from dq_server.sim.evolution import Plan, check_plan, plan_offline

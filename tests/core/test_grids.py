@@ -9,8 +9,8 @@ import pytest
 from dq_server.core.model import events as ev
 from dq_server.core.model.errors import InfeasibleRequest, InvalidSpec, SchedulerError
 from dq_server.core.model.jobs import Job, JobState
-from dq_server.core.model.protection import Protection
 from dq_server.core.model.sizes import Configuration, configuration, grids
+from dq_server.core.model.spec import Protection
 from dq_server.live.store import snapshot
 from tests.core.cluster import Cluster, MakeCluster
 

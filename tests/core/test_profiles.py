@@ -8,7 +8,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dq_server.core.evolution import FIT_RULES
 from dq_server.core.explain import explain
 from dq_server.core.features.profiles import Promise
 from dq_server.core.model import events as ev
@@ -20,8 +19,8 @@ from dq_server.core.model.errors import (
     InvalidTransition,
 )
 from dq_server.core.model.jobs import Answer, Job, JobState
-from dq_server.core.model.profile import ScheduledProfile
-from dq_server.core.model.protection import Protection
+from dq_server.core.model.profile import FIT_RULES, ScheduledProfile
+from dq_server.core.model.spec import Protection
 from dq_server.sim.evolution import OnlinePlanner
 from tests.core.cluster import Cluster, MakeCluster, answered, ending, state
 from tests.core.test_evolution_plan import NODES, queues

@@ -11,9 +11,8 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.actions import JobAccepted, ResizeWorkers, VacateProcessors
 from dq_server.core.model.errors import InvalidSpec, InvalidTransition
 from dq_server.core.model.jobs import Job, JobKind, JobSpec, JobState
-from dq_server.core.model.launching import Launching
+from dq_server.core.model.launching import Launching, Worlds
 from dq_server.core.model.workers import Workers, sizes_between
-from dq_server.core.model.worlds import Worlds
 from tests.core.cluster import Cluster, MakeCluster, state
 
 

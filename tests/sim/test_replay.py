@@ -16,8 +16,8 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.events import AdvanceReservation
 from dq_server.core.model.jobs import JobKind, JobSpec
-from dq_server.core.model.protection import Protection
 from dq_server.core.model.sizes import configurations
+from dq_server.core.model.spec import Protection
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.settings import configured
 from dq_server.live.store.journal import Journal, event_as_json

@@ -32,7 +32,7 @@ from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.requests import Asked, DfsConfig, DynamicRequest, Ledger, Release, Waiting
 from dq_server.core.model.state import State
 from dq_server.core.planning import INF, free
-from dq_server.core.planning.delays import Delays, end_of
+from dq_server.core.planning.backfill import Delays, end_of
 from dq_server.core.turn import Turn
 
 declare(
@@ -93,8 +93,12 @@ class Requests(Feature):
             depth = turn.config.of(DfsConfig).reservation_delay_depth
             planned = Delays(turn.state, turn.config, turn.now, depth)
             for job in list(waiting.values()):
+                request = Asked.of(job).request
+                assert request is not None, "`Waiting` lists jobs whose request waits"
                 if job.resize is None:  # else it gets its answer when that is done
-                    _serve(turn, planned, job)
+                    refusal = _try(turn, planned, job, request)
+                    if refusal is not None:
+                        _refuse(turn, planned, job, request, refusal)
         return []
 
     def deadline(self, turn: Turn) -> Iterable[float]:
@@ -257,14 +261,6 @@ def _check_size(state: State, job: Job, size: int) -> None:
 
 
 # --- serving ---------------------------------------------------------------------------------
-
-
-def _serve(turn: Turn, planned: Delays, job: Job) -> None:
-    request = Asked.of(job).request
-    assert request is not None, "`Waiting` lists jobs whose request waits"
-    refusal = _try(turn, planned, job, request)
-    if refusal is not None:
-        _refuse(turn, planned, job, request, refusal)
 
 
 def _try(turn: Turn, planned: Delays, job: Job, request: DynamicRequest) -> Reason | None:

@@ -15,6 +15,7 @@ from dq_server.core.model.actions import WarnJob
 from dq_server.core.model.decisions import Ending
 from dq_server.core.model.ends import Ends
 from dq_server.core.model.jobs import Job, JobState
+from dq_server.core.model.launching import Worlds
 from dq_server.core.model.places import (
     Left,
     LeftSizes,
@@ -31,7 +32,6 @@ from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.records import Record
 from dq_server.core.model.state import State
 from dq_server.core.model.walltimes import Walltimes, walltime_end
-from dq_server.core.model.worlds import Worlds
 from dq_server.core.turn import Turn
 
 ROUNDING_S = 1.0  # far more than what a due time may be wrong by: who is due by then is looked at

@@ -1,6 +1,6 @@
 """Jobs whose evolution is known when they are submitted: the server carries their profiles out.
 
-Source: Klein & Pérez 2011 (../evolution.py), here online and beside jobs of every other kind. The
+Source: Klein & Pérez 2011 (model/profile.py), here online and beside jobs of every other kind. The
 option `fit` says how a profile may be delayed and expanded. What was scheduled is a promise:
 
 waiting   Such a job gets its scheduled profile in queue order, beside what running jobs are planned
@@ -29,7 +29,6 @@ from dataclasses import dataclass, field, replace
 from math import ceil, floor
 from typing import Any
 
-from dq_server.core.evolution import fit_rule, place
 from dq_server.core.feature import Change, Feature, Rank, What
 from dq_server.core.model.actions import WarnJob
 from dq_server.core.model.decisions import Start, Verdict
@@ -41,6 +40,8 @@ from dq_server.core.model.profile import (
     EvolutionProfile,
     InfeasibleProfileError,
     ScheduledProfile,
+    fit_rule,
+    place,
 )
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.records import Record

@@ -40,7 +40,6 @@ from dq_server.core.model.actions import JobRestarts
 from dq_server.core.model.decisions import Ending
 from dq_server.core.model.errors import InvalidTransition, InvariantViolation
 from dq_server.core.model.jobs import ACTIVE, Job, JobKind, JobState
-from dq_server.core.model.protection import Protection, torn_down
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.records import Record
 from dq_server.core.model.restarts import (
@@ -54,6 +53,7 @@ from dq_server.core.model.restarts import (
     keep_guard,
 )
 from dq_server.core.model.sizes import largest_at_most
+from dq_server.core.model.spec import Protection, torn_down
 from dq_server.core.model.state import State
 from dq_server.core.transaction import back_off, carried_out, succeed, withdrawn
 from dq_server.core.turn import Turn

@@ -21,7 +21,7 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerSpawn
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition, InvariantViolation
 from dq_server.core.model.jobs import Job, JobKind, JobState
-from dq_server.core.model.launching import Launching
+from dq_server.core.model.launching import Launching, Worlds
 from dq_server.core.model.places import note_nodes
 from dq_server.core.model.placing import take
 from dq_server.core.model.quota_use import bound
@@ -29,9 +29,8 @@ from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.records import Record
 from dq_server.core.model.requests import Asked
 from dq_server.core.model.state import State
-from dq_server.core.model.worlds import Worlds
 from dq_server.core.planning import free
-from dq_server.core.planning.delays import first_delayed
+from dq_server.core.planning.backfill import first_delayed
 from dq_server.core.turn import Turn
 
 OWN_END_WITHIN_S = 10.0  # ranks of a world that a program has told to end are gone by then

@@ -1,6 +1,6 @@
 """Jobs of workers take processors that nobody else wants, and leave when somebody does.
 
-A worker is a process without MPI, alone on its processor, in a world of its own (model/worlds.py).
+A worker is a process without MPI, alone on its processor, in a world of its own (`Worlds`).
 No remap point is waited for: at each scheduling pass the scheduler decides for all worker jobs.
 
 *Before the queue is served* (`starts`) they give back what others want: jobs in the queue in their
@@ -33,6 +33,7 @@ from dq_server.core.model.actions import ResizeWorkers
 from dq_server.core.model.decisions import Start
 from dq_server.core.model.errors import InvariantViolation
 from dq_server.core.model.jobs import Job, JobState, Remap, Stay
+from dq_server.core.model.launching import Worlds
 from dq_server.core.model.places import note_nodes
 from dq_server.core.model.placing import growth, room, take
 from dq_server.core.model.pool import prospect
@@ -40,7 +41,6 @@ from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.state import Derived, Place, PlaceOf, Promises, State
 from dq_server.core.model.stepfunction import StepFunction
 from dq_server.core.model.workers import NONE, NoMoreWork, WorkerJobs
-from dq_server.core.model.worlds import Worlds
 from dq_server.core.planning import running
 from dq_server.core.turn import INF, Turn
 from dq_server.core.worker_demand import (

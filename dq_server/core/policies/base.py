@@ -19,13 +19,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.decisions import Grant, KeptGrid, Start, Verdict
 from dq_server.core.model.jobs import Job, smallest_start
 from dq_server.core.model.points import resizable
 from dq_server.core.model.quota_use import Bound, bound
-from dq_server.core.model.reasons import Reason
+from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.requests import Delay
 from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.state import State
@@ -33,6 +34,9 @@ from dq_server.core.planning import free
 
 __all__ = ["GiveWay", "Grant", "GrantPolicy", "KeptGrid", "Offer", "Policies", "QueueOrder",
            "ResizePolicy", "ShrinkPolicy", "Start", "StartPolicy", "Verdict"]  # fmt: skip
+
+
+declare(resize_policy_none="resizing is switched off")
 
 
 class Policy:
@@ -226,3 +230,13 @@ def offer_to(state: State, job: Job, config: SchedulerConfig, now: float) -> Off
         needed = head.spec.needed if head.spec.profile else smallest_start(head, config.moldable)
         waiting = Waiting(head, needed, state.idle, state.incoming())
     return Offer(state, job, now, more, limit, waiting, config)
+
+
+class NoResize(ResizePolicy):
+    """No resizing: every job keeps the size it started on."""
+
+    polls = False
+    expands = False
+
+    def decide(self, *_: Any) -> Verdict:
+        return Verdict(None, because("resize_policy_none"))

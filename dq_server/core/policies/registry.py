@@ -25,6 +25,7 @@ from dq_server.core.model.errors import ConfigError, known_words
 from dq_server.core.model.requests import per_user
 from dq_server.core.policies.base import (
     GrantPolicy,
+    NoResize,
     Policies,
     Policy,
     QueueOrder,
@@ -35,9 +36,8 @@ from dq_server.core.policies.base import (
 from dq_server.core.policies.grants import AlwaysGrant, DfsGrant, NeverGrant
 from dq_server.core.policies.orders import FairshareOrder, FcfsOrder, PriorityOrder
 from dq_server.core.policies.resize_drawn import DrawnResize
-from dq_server.core.policies.resize_mebf import MebfResize, handoff, intensive, spare
+from dq_server.core.policies.resize_mebf import RESIZES, MebfResize
 from dq_server.core.policies.resize_model import ModelResize
-from dq_server.core.policies.resize_none import NoResize
 from dq_server.core.policies.resize_reshape import ReshapeResize
 from dq_server.core.policies.start_backfill import EasyStart, FcfsStart, NoStart, ReservationsStart
 from dq_server.core.policies.start_conservative import ConservativeStart
@@ -67,9 +67,7 @@ OWN: dict[str, dict[str, Maker]] = {
         "none": NoResize,
         "reshape": ReshapeResize,
         "reshape-model": ModelResize,
-        "handoff": partial(MebfResize, handoff),
-        "spare": partial(MebfResize, spare),
-        "intensive": partial(MebfResize, intensive),
+        **{name: partial(MebfResize, name) for name in RESIZES},
         "sharing": SharingResize,
         "drawn": DrawnResize,
     },

@@ -34,7 +34,7 @@ from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.state import State
 from dq_server.core.policies import grids
 from dq_server.core.policies.base import Verdict
-from dq_server.core.policies.resize_reshape import ReshapeResize, make_room, measuring
+from dq_server.core.policies.resize_reshape import ReshapeResize, make_room
 from dq_server.core.policies.spot_view import idle_for
 
 declare(
@@ -61,7 +61,7 @@ class ModelResize(ReshapeResize):
             room = make_room(state, job, current, head)
             return room if room.target else grids.beside(room, job, current, config)
         if not data.measured(config.samples):
-            return measuring(job, config)
+            return grids.measuring(job, config)
         trial = grids.trial(job, current, config)
         if trial is not None:
             return trial

@@ -280,14 +280,11 @@ def _first_grid(job: Job, current: Configuration) -> Configuration:
 
 def _other_grid(job: Job, current: Configuration, config: SchedulerConfig) -> Verdict:
     """On a grid of the sweet spot that is being tried: measure it, then the next, or back."""
-    have = len(job.performance.window)
-    if have < config.samples:
-        return Verdict(None, because("measuring", size=job.size, have=have, want=config.samples))
+    on = grids.measuring(job, config)
+    if not job.performance.measured(config.samples):
+        return on
     verdict = grids.trial(job, current, config) or grids.back(job, current, config)
-    if verdict is not None:
-        return verdict
-    on = because("measuring", size=job.size, have=have, want=config.samples)
-    return grids.keeping(Verdict(None, on), job, current, config)
+    return verdict or grids.keeping(on, job, current, config)
 
 
 declare(

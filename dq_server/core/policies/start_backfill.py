@@ -7,7 +7,7 @@ job fits if it leaves them that. A profile known in advance that has its promise
 
 EASY, depth 1. Source: Lifka 1995; Mu'alem & Feitelson 2001, 2.2; MEBF paper, sections 1 and 3. Jobs
 start from the head of the queue while they fit, the first that does not is promised its shadow time
-(planning/shadow.py), and in queue order a later job starts if it does not put that off. With
+(`Shadow`), and in queue order a later job starts if it does not put that off. With
 moldable start it may be backfilled on fewer processors than it prefers (`smaller`). Beside what
 features have promised to somebody, the head's promise is that of a timeline, which sees theirs.
 
@@ -32,8 +32,7 @@ from dq_server.core.model.jobs import Job
 from dq_server.core.model.options import Options
 from dq_server.core.model.state import State
 from dq_server.core.planning.backfill import Room, due, in_line, promises
-from dq_server.core.planning.shadow import Shadow
-from dq_server.core.planning.timeline import Timeline
+from dq_server.core.planning.timeline import Shadow, Timeline
 from dq_server.core.policies.base import Start, StartPolicy
 
 if TYPE_CHECKING:

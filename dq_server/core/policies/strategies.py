@@ -4,7 +4,7 @@ Source: see sharing.py, whose plan says who shrinks.
 
 Starts. After the jobs that fit in queue order come those for which others gave processors away, as
 `hand_on` says, then the rest: EASY backfilling against the first job that cannot be served
-(planning/shadow.py), on processors kept for nobody. Beside reservations or profiles known in
+(planning/timeline.py), on processors kept for nobody. Beside reservations or profiles known in
 advance jobs start by a plan of depth 1, as under EASY. With `hand_on = "pool"` nothing is kept, and
 EASY protects the first job that waits.
 
@@ -26,8 +26,7 @@ from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.sizes import Configuration, largest_at_most, smallest_at_least
 from dq_server.core.model.state import State
 from dq_server.core.planning import INF, backfill, free
-from dq_server.core.planning.shadow import Reservation, reserve
-from dq_server.core.planning.timeline import Timeline
+from dq_server.core.planning.timeline import Reservation, Timeline, reserve
 from dq_server.core.policies.base import ResizePolicy, Start, StartPolicy, Verdict
 from dq_server.core.policies.sharing import (
     EXPANDS,
