@@ -253,7 +253,8 @@ class Runtime:
         if level >= len(told) or told[level] == count:
             return count
         here, there = (
-            f"{'no limit of' if n is None else format(n, 'g')} turns" for n in (count, told[level])
+            f"{'no limit of' if n is None else format(n, 'g')} iterations"
+            for n in (count, told[level])
         )
         if self.copy is None:
             if items:
