@@ -9,7 +9,7 @@ Ask when
   such a one count if the start policy backfills and EASY's rule (planning/timeline.py) lets them;
 * a waiting job needs memory, GPUs or features that what is idle does not have (pool_queues.py);
 * a waiting job needs nodes that last longer than those that are there (features/node_ends.py);
-* jobs that can be moved have processors on nodes whose time ends soon (pool_renewal.py);
+* jobs that can be moved have processors on nodes whose time ends soon (model/ends.py);
 * nobody waits, nothing is on its way, and a running malleable job would gain on its next size:
   measured there, predicted, or, where no other size was tried, if it scaled.
 
@@ -33,7 +33,7 @@ from itertools import islice
 from math import nextafter
 
 from dq_server.core.model.config import SchedulerConfig
-from dq_server.core.model.ends import Ends, can_move, held_on
+from dq_server.core.model.ends import Ends, Renewal, can_move, held_on, renewal, renewal_times
 from dq_server.core.model.jobs import Job, JobKind, JobState
 from dq_server.core.model.pool import (
     AskedFor,
@@ -63,7 +63,6 @@ from dq_server.core.pool_queues import (
     wanted_for,
     with_hidden,
 )
-from dq_server.core.pool_renewal import Renewal, renewal, renewal_times
 
 declare(
     pool_for_queue="{count} waiting jobs, job {head} first, need {needed} processors; {idle} are"

@@ -347,7 +347,7 @@ def with_hidden(state: State, line: Iterable[Job], now: float) -> Iterable[Job]:
     """The queue with those jobs, which policies do not see, in their places."""
     seen = {*hidden(state)}
     if "Ends" in state.records:
-        seen -= set(Ends.of(state).aside)  # pool_renewal.py asks for these
+        seen -= set(Ends.of(state).aside)  # model/ends.py asks for these
     if not seen:
         return line
     seen |= {job.id for job in line}

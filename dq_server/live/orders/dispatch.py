@@ -15,6 +15,7 @@ from dq_client.base import messages as m
 from dq_server.core.features.arrays import environment_of
 from dq_server.core.features.draining import Drains, NodeState, state_of
 from dq_server.core.features.lifecycle import Attached
+from dq_server.core.features.nodes import walltime_end
 from dq_server.core.features.spawning import world_to_start
 from dq_server.core.model import actions as act
 from dq_server.core.model import events as ev
@@ -22,7 +23,6 @@ from dq_server.core.model.jobs import ACTIVE, ENDED, Job, JobState, Remap
 from dq_server.core.model.launching import Launching, Worlds
 from dq_server.core.model.restarts import Succession
 from dq_server.core.model.state import State
-from dq_server.core.model.walltimes import walltime_end
 from dq_server.core.model.watch import WatchOptions
 from dq_server.live import translate
 from dq_server.live.agents.output_paths import output_paths
