@@ -273,8 +273,11 @@ def _try(turn: Turn, planned: Delays, job: Job, request: DynamicRequest) -> Reas
     processors = find(state, job, more, one_node=dfs.one_node)
     promised = room(state, job) >= more and free(state, now, end_of(job, now), job) < more
     if (processors is None or promised) and policy.may_change:
-        where = f", promised to {_promised_to(state)}" if promised else _not_there(job)
-        where = where if state.idle >= more else ""
+        where, needs = "", job.spec.needs
+        if promised and state.idle >= more:
+            where = f", promised to {state.features.promises(state)[-1].claimant}"
+        elif state.idle >= more:
+            where = f", not all on nodes with {needs.words}" if needs else ", not all on one node"
         return because("dyn_too_few", more=more, idle=state.idle, where=where)
     delays = planned.of_others(job, more) if policy.measures else []
     grant = policy.decide(state, job, more, delays, turn.config, now)
@@ -323,17 +326,6 @@ def _exchange(turn: Turn, job: Job) -> None:
         asked.request = replace(request, granted=False)
         Waiting.of(state).jobs[job.id] = job
     state.plan(job, job.planned_end_s)
-
-
-def _not_there(job: Job) -> str:
-    """What is wrong with idle processors that are enough, for people."""
-    needs = job.spec.needs
-    return f", not all on nodes with {needs.words}" if needs else ", not all on one node"
-
-
-def _promised_to(state: State) -> str:
-    """Whose claims stand in the way, for people."""
-    return state.features.promises(state)[-1].claimant
 
 
 def _refuse(

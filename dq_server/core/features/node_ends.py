@@ -112,7 +112,9 @@ class NodeEnds(Feature):
             ends.aside = sorted(
                 job.id
                 for job in state.queue.values()
-                if not can_move(job) and _too_long(state, ends, job, turn.now)
+                if not can_move(job)
+                and lasting(state, ends, needed_until_s(state, ends, job, turn.now))
+                < job.preferred.size
             )
         return []
 
@@ -146,11 +148,6 @@ class NodeEnds(Feature):
         size, needs_s = job.preferred.size, until_s - turn.now
         reason = because("node_time_short", size=size, needs_s=needs_s, lasting=have)
         return [reason, *under_way(turn, job)]
-
-
-def _too_long(state: State, ends: Ends, job: Job, now: float) -> bool:
-    until_s = needed_until_s(state, ends, job, now)
-    return lasting(state, ends, until_s) < job.preferred.size
 
 
 def _drains(turn: Turn, ends: Ends) -> list[tuple[str, float]]:

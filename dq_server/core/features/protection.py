@@ -176,7 +176,9 @@ class Protecting(Feature):
             case What.LOSING:
                 self._lost(turn, change.node, change.reason)
             case What.CAPACITY:
-                self._prefer_again(turn)
+                for job in turn.state.queue.values():  # on what could it start now?
+                    if job.restarts or is_guarded(job):
+                        _prefer(turn, job)
 
     def _lost(self, turn: Turn, node: str, reason: Reason | None) -> None:
         """Jobs that have not left the node yet were ended by its loss."""
@@ -188,12 +190,6 @@ class Protecting(Feature):
         for job in interrupted.values():
             if job.id in leaving and not job.gave_up:
                 job.end_reason = reason
-
-    def _prefer_again(self, turn: Turn) -> None:
-        """Look again at the restarted jobs that wait: on what could they start now?"""
-        for job in turn.state.queue.values():
-            if job.restarts or is_guarded(job):
-                _prefer(turn, job)
 
     def usable(self, turn: Turn, job: Job, idle: Sequence[int]) -> Sequence[int] | None:
         """First where its last start was: its partners' copies are there."""
@@ -389,13 +385,17 @@ def _decide(turn: Turn, job: Job) -> None:
         turn.finish(job, JobState.FAILED, reason)
 
 
-def _requeue(turn: Turn, job: Job, what: str, reason: Reason) -> None:
+def _requeue(turn: Turn, job: Job, what: str, reason: Reason, *, tries: int | None = None) -> None:
+    """`tries`: starts from the copy of a resize by restart that have failed; None: it has none."""
     job.move(JobState.QUEUED)
-    Interruption.of(job).whole = is_whole(job)
-    job.resizes = 0  # what says that its work was done is asked of the next start alone
+    if tries is None:
+        Interruption.of(job).whole = is_whole(job)
+        job.resizes = 0  # what says that its work was done is asked of the next start alone
     del Interrupted.of(turn.state).jobs[job.id]
     job.begin_again(reason)
-    if job.spec.protection is not None:
+    if tries is not None:
+        back_off(job, tries)
+    if tries is not None or job.spec.protection is not None:
         _prefer(turn, job)
     turn.enqueue(job)
     job.note(turn.now, what, reason)
@@ -410,15 +410,8 @@ def _back(turn: Turn, job: Job, why: Reason) -> None:
         turn.finish(job, JobState.FAILED, told)
         return
     assert found.former is not None, "a copy was made somewhere"
-    job.move(JobState.QUEUED)
-    del Interrupted.of(turn.state).jobs[job.id]
     reason = because("back_from_copy", size=found.former.size, tries=found.tries, why=why.text)
-    job.begin_again(reason)
-    back_off(job, found.tries)
-    _prefer(turn, job)
-    turn.enqueue(job)
-    job.note(turn.now, "restart", reason)
-    turn.actions.append(JobRestarts(job.id, job.instance, reason))
+    _requeue(turn, job, "restart", reason, tries=found.tries)
 
 
 def _prefer(turn: Turn, job: Job) -> None:

@@ -1,9 +1,7 @@
-"""Remap points and resizes: the transaction prepare, then commit or abort.
+"""Remap points and resizes: prepare, then commit or abort (transaction.py).
 
-prepare   a remap point is answered `expand`, `shrink` or `regrid` (the same processors, another
-          grid); an expansion's processors are reserved
-commit    the application runs on its new size: processors are booked, or released
-abort     the application goes on at its old size: reserved processors return, nothing leaked
+A remap point is answered `continue`, `expand`, `shrink` or `regrid` (the same processors, another
+grid).
 
 Messages get lost: a remap point tells the size it runs on and the last resize it carried out, so a
 commit or an abort that never arrived is made up for at the next remap point.
@@ -83,7 +81,8 @@ class Resizing(Feature):
             _settle_pending(turn, job, event)
             if turn.pass_wanted:  # before the verdict, which must know what is idle and who waits
                 turn.make_pass()
-            _enter(job, event.loop)
+            if event.loop:
+                Phases.of(job).enter(job, event.loop)
             each = _pass_over(job, event)
             _record(turn, job, (*event.passed, event.iteration_time_s), iterations=each)
             answer = _decide(turn, job, event.seq)
@@ -198,12 +197,6 @@ def _settle_pending(turn: Turn, job: Job, event: ev.RemapPoint) -> None:
         commit(turn, job, pending, event.redistribution_time_s)
     else:
         abort(turn, job, pending, "the application went on without it")
-
-
-def _enter(job: Job, loop: str) -> None:
-    """Its program is in this loop, if it tells."""
-    if loop:
-        Phases.of(job).enter(job, loop)
 
 
 def _pass_over(job: Job, event: ev.RemapPoint) -> int:

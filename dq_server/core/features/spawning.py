@@ -92,7 +92,7 @@ class Spawning(Feature):
             since_s = spawns.waits.setdefault(ticket, turn.now)
             if turn.now - since_s < OWN_END_WITHIN_S and _may_wait(turn.state, job, event):
                 return
-            known = _answer(turn, job, event)
+            known = _expanding(turn, job, event) if event.world else _wanted(turn, job, event)
             del spawns.waits[ticket]
             spawns.answers[ticket] = known
             if len(spawns.answers) > ANSWERS_KEPT:
@@ -180,10 +180,6 @@ def _may_wait(state: State, job: Job, event: ev.SpawnRequested) -> bool:
     return not event.world and kind and idle < count <= idle + len(job.spawned) + vacating
 
 
-def _answer(turn: Turn, job: Job, event: ev.SpawnRequested) -> AnswerSpawn:
-    return _expanding(turn, job, event) if event.world else _wanted(turn, job, event)
-
-
 def _expanding(turn: Turn, job: Job, event: ev.SpawnRequested) -> AnswerSpawn:
     """The ranks of a granted expansion."""
     pending, count = job.resize, len(event.program_of)
@@ -251,11 +247,6 @@ def _refusal(turn: Turn, job: Job, count: int, idle: int) -> Reason | None:
     if count > idle:
         promised = ", the others are promised" if state.idle > idle else ""
         return because("spawn_too_few", count=count, idle=idle, where=promised)
-    return _delayed(turn, job, count, idle)
-
-
-def _delayed(turn: Turn, job: Job, count: int, idle: int) -> Reason | None:
-    """Why the job gets nothing: a waiting one would start later; None: none would."""
     found = first_delayed(turn.state, turn.config, turn.now, count, job.planned_end_s)
     if found is None:
         return None

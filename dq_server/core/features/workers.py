@@ -160,7 +160,9 @@ class WorkerJobsFeature(Feature, Promises):
         if not WorkerJobs.of(state).ids or turn.decided:
             return
         for job in in_order(state):
-            _carry_out_order(turn, job)
+            count = job.size - _most(job)
+            if count > 0:  # the user has asked for fewer workers than there are
+                _shrink(turn, job, tuple(job.allocation[-count:]), "workers_order")
         spare = state.idle - wanted(turn, state.idle + state.incoming())[0]
         for job in in_order(state):
             spare = min(spare, unclaimed(turn, job))
@@ -294,13 +296,6 @@ def _most(job: Job) -> int:
 
 
 # --- what is done ----------------------------------------------------------------------------
-
-
-def _carry_out_order(turn: Turn, job: Job) -> None:
-    """The user has asked for fewer workers than there are."""
-    count = job.size - _most(job)
-    if count > 0:
-        _shrink(turn, job, tuple(job.allocation[-count:]), "workers_order")
 
 
 def _grow(turn: Turn, job: Job, count: int, reason: Reason) -> None:
