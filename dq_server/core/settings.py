@@ -21,8 +21,7 @@ from typing import Any, get_type_hints
 import dq_server.core.features  # noqa: F401 - they declare options
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import ConfigError, known_words
-from dq_server.core.model.options import SHORT, TABLES, Options
-from dq_server.core.model.plain import decoded, plain
+from dq_server.core.model.options import SHORT, TABLES, Options, decoded, plain
 from dq_server.core.policies import registry
 from dq_server.core.policies.base import Policies
 from dq_server.core.policies.registry import named_settings

@@ -134,10 +134,6 @@ class ScheduledProfile:
             at += duration_s
         yield at, 0
 
-    def expansion_s(self, requested: EvolutionProfile) -> float:
-        """Seconds by which the steps were expanded in all; 0 for a profile only delayed."""
-        return self.end_s - self.start_s - requested.duration_s
-
     def begin_of(self, step: int) -> float:
         """When this step begins, counted from 0; of the one after the last: when the last ends."""
         return self.start_s + sum(duration_s for duration_s, _ in self.steps[:step])
