@@ -46,8 +46,7 @@ from dq_server.core.model.pool import (
     prospect,
 )
 from dq_server.core.model.reasons import Reason, because, declare
-from dq_server.core.model.scalability import RunTime
-from dq_server.core.model.sizes import Configuration
+from dq_server.core.model.sizes import Configuration, RunTime
 from dq_server.core.model.state import State
 from dq_server.core.planning import INF, free, running
 from dq_server.core.planning.timeline import Reservation, reserve

@@ -19,8 +19,7 @@ from statistics import median
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import ArrayAccepted, JobAccepted
 from dq_server.core.model.jobs import JobSpec
-from dq_server.core.model.scalability import Scalability
-from dq_server.core.model.sizes import Configuration
+from dq_server.core.model.sizes import Configuration, Scalability
 from dq_server.core.scheduler import Scheduler
 from dq_server.sim.applications import Application, Iterating, Rigid
 from dq_server.sim.errors import WorkloadError

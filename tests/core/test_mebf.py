@@ -9,7 +9,7 @@ import pytest
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import CallRemap
 from dq_server.core.model.jobs import Job, JobState
-from dq_server.core.model.scalability import Scalability
+from dq_server.core.model.sizes import Scalability
 from dq_server.core.model.spec import Protection
 from dq_server.core.policies.resize_mebf import MebfResize
 from dq_server.live.store import snapshot

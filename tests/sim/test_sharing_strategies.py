@@ -9,7 +9,7 @@ import pytest
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import Action, StartJob
 from dq_server.core.model.jobs import Job
-from dq_server.core.model.scalability import Scalability
+from dq_server.core.model.sizes import Scalability
 from dq_server.core.policies.registry import SETS, named_settings
 from harness.examples import examples
 from tests.core.cluster import Cluster

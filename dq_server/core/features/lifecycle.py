@@ -48,11 +48,11 @@ from dq_server.core.model.options import Options
 from dq_server.core.model.pool import Pool
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.records import Record
-from dq_server.core.model.restarts import unheard
 from dq_server.core.model.spec import JobSpec
 from dq_server.core.model.state import State
 from dq_server.core.planning import INF, free
 from dq_server.core.planning.backfill import first_delayed
+from dq_server.core.transaction import unheard
 from dq_server.core.turn import Turn
 
 EDITABLE = (JobState.HELD, JobState.WAITING, JobState.QUEUED)

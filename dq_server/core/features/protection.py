@@ -42,20 +42,23 @@ from dq_server.core.model.errors import InvalidTransition, InvariantViolation
 from dq_server.core.model.jobs import ACTIVE, Job, JobKind, JobState
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.records import Record
-from dq_server.core.model.restarts import (
+from dq_server.core.model.sizes import largest_at_most
+from dq_server.core.model.spec import Protection, torn_down
+from dq_server.core.model.state import State
+from dq_server.core.transaction import (
     TRIES,
     Interruption,
     Succession,
+    back_off,
+    carried_out,
     end_guard,
     is_guarded,
     is_ready,
     is_whole,
     keep_guard,
+    succeed,
+    withdrawn,
 )
-from dq_server.core.model.sizes import largest_at_most
-from dq_server.core.model.spec import Protection, torn_down
-from dq_server.core.model.state import State
-from dq_server.core.transaction import back_off, carried_out, succeed, withdrawn
 from dq_server.core.turn import Turn
 
 # Ends that were done to the job.

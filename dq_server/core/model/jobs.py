@@ -10,7 +10,7 @@ quotas get tighter it is so again. A job in KILLING still
 owns its processors: they return when the nodes confirm that they are empty. A protected job in
 RESTARTING has been interrupted; its nodes are still to confirm that nothing of it is left. One that
 is resized by restart goes from RUNNING to STARTING. The next start is the next instance. One that
-waits to start again is DONE if it turns out that its last start has ended well (restarts.py).
+waits to start again is DONE if it turns out that its last start has ended well (transaction.py).
 
 On which size a queued job may start: its preferred one, or a smaller one if that is allowed
 (`adapts`, `fitting`). A job that is restarted continues on whatever legal size there is room for,

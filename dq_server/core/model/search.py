@@ -39,7 +39,7 @@ from itertools import combinations
 from math import erf, exp, log, log2, sqrt
 from statistics import median
 
-from dq_server.core.model.scalability import least_squares
+from dq_server.core.model.sizes import least_squares
 
 USUAL_NOISE, NOISE_WEIGHT = 0.08, 4.0  # of one iteration; iterations that this prior counts for
 FIRST_ERROR = 0.25  # of an iteration right after a start or a resize, which may be slow ...

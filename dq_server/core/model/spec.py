@@ -22,8 +22,7 @@ from operator import attrgetter
 from dq_server.core.model.errors import InvalidSpec, known_words
 from dq_server.core.model.needs import Needs
 from dq_server.core.model.profile import EvolutionProfile
-from dq_server.core.model.scalability import Scalability
-from dq_server.core.model.sizes import SIZES_MAX, Configuration, nearest_square
+from dq_server.core.model.sizes import SIZES_MAX, Configuration, Scalability, nearest_square
 from dq_server.core.model.workers import NONE, Workers
 
 

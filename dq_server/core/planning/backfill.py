@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from math import nextafter
 from typing import Protocol
 
@@ -164,14 +165,11 @@ class Delays:
 
     def __init__(self, state: State, config: SchedulerConfig, now: float, depth: int) -> None:
         self._state, self._config, self._now, self._depth = state, config, now, depth
-        self._running: StepFunction | None = None
-        self._plan: tuple[list[Promise], StepFunction] | None = None
 
+    @cached_property
     def running(self) -> StepFunction:
         """Processors taken by running jobs, granted requests included."""
-        if self._running is None:
-            self._running = running(self._state, self._now)
-        return self._running
+        return running(self._state, self._now)
 
     def _promises(self, queue: Iterable[Job], depth: float, taken: StepFunction) -> list[Promise]:
         drain_priority = self._config.drain_priority
@@ -181,20 +179,18 @@ class Delays:
             line, room, self._now, depth=depth, drain_priority=drain_priority, backfill=False
         )
 
+    @cached_property
     def plan(self) -> tuple[list[Promise], StepFunction]:
         """How the waiting jobs start if nothing more is granted, and what is taken then."""
-        if self._plan is None:
-            taken = self.running().copy()
-            made = self._promises(self._state.line(self._now), self._depth, taken)
-            self._plan = made, taken
-        return self._plan
+        taken = self.running.copy()
+        return self._promises(self._state.line(self._now), self._depth, taken), taken
 
     def of(self, count: int, end_s: float) -> list[tuple[Promise, float]]:
         """Each planned start, and how much later (s) it is if `count` are taken until `end_s`."""
         if not self._state.queue:
             return []
-        before, _ = self.plan()
-        taken = self.running().copy()
+        before, _ = self.plan
+        taken = self.running.copy()
         taken.add(self._now, end_s, count)
         after = self._promises([promise.job for promise in before], INF, taken)
         # Behind a job that drains the machine and never gets it now, nothing is planned.
@@ -216,14 +212,15 @@ class Delays:
 
     def granted(self) -> None:
         """A request was granted: what was planned no longer holds."""
-        self._running = self._plan = None
+        vars(self).pop("running", None)
+        vars(self).pop("plan", None)
 
     def available_s(self, job: Job, more: int, *, measures: bool) -> float | None:
         """When `more` can be had until the job's end; None: never.
 
         measures: without delaying a planned job
         """
-        taken = self.plan()[1] if measures else self.running()
+        taken = self.plan[1] if measures else self.running
         end_s = end_of(job, self._now)
         from_s = taken.last_excess_end(prospect(self._state) - more, self._now, end_s)
         return None if from_s >= end_s else max(from_s, self._now)

@@ -33,8 +33,12 @@ from dq_server.core.model.jobs import Job, JobKind, JobState, smallest_start
 from dq_server.core.model.options import Options
 from dq_server.core.model.placing import growth
 from dq_server.core.model.reasons import because, declare
-from dq_server.core.model.scalability import Scalability
-from dq_server.core.model.sizes import Configuration, largest_at_most, smallest_at_least
+from dq_server.core.model.sizes import (
+    Configuration,
+    Scalability,
+    largest_at_most,
+    smallest_at_least,
+)
 from dq_server.core.model.state import State
 from dq_server.core.planning import INF, free
 from dq_server.core.policies.base import ResizePolicy, Verdict

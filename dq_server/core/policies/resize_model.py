@@ -1,7 +1,7 @@
 """ReSHAPE with a fitted model: fewer sizes are tried on the way to the sweet spot.
 
 Source: ReSHAPE thesis, future work ("prediction for sizes not yet tried"); the model is
-scalability.RunTime. Steps 1 to 3 of resize_reshape.py hold, and so does everything once a sweet
+sizes.RunTime. Steps 1 to 3 of resize_reshape.py hold, and so does everything once a sweet
 spot was found. Until then steps 4 and 5 are replaced:
 
 * While only one size is known: the next larger one, as in the chain.
@@ -29,8 +29,7 @@ from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import Job
 from dq_server.core.model.points import Points
 from dq_server.core.model.reasons import because, declare
-from dq_server.core.model.scalability import RunTime
-from dq_server.core.model.sizes import Configuration
+from dq_server.core.model.sizes import Configuration, RunTime
 from dq_server.core.model.state import State
 from dq_server.core.policies import grids
 from dq_server.core.policies.base import Verdict

@@ -21,9 +21,9 @@ from dq_server.core.model import actions as act
 from dq_server.core.model import events as ev
 from dq_server.core.model.jobs import ACTIVE, ENDED, Job, JobState, Remap
 from dq_server.core.model.launching import Launching, Worlds
-from dq_server.core.model.restarts import Succession
 from dq_server.core.model.state import State
 from dq_server.core.model.watch import WatchOptions
+from dq_server.core.transaction import Succession
 from dq_server.live import translate
 from dq_server.live.agents.output_paths import output_paths
 from dq_server.live.agents.registry import AgentLink
