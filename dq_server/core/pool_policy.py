@@ -34,7 +34,8 @@ from math import nextafter
 
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.ends import Ends, Renewal, can_move, held_on, renewal, renewal_times
-from dq_server.core.model.jobs import Job, JobKind, JobState
+from dq_server.core.model.jobs import Job, JobState
+from dq_server.core.model.points import may_resize
 from dq_server.core.model.pool import (
     AskedFor,
     Growth,
@@ -290,11 +291,9 @@ def _growth(view: View) -> Ask | None:
 def _growable(state: State, config: SchedulerConfig) -> Iterator[Job]:
     """Running jobs that would grow if they could, and for which nobody has asked at this size."""
     for job in state.active.values():
-        if job.spec.kind is not JobKind.MALLEABLE or job.state is not JobState.RUNNING:
+        if job.state is not JobState.RUNNING or job.settle or not may_resize(state, job):
             continue
-        if job.resize is not None or job.fixed_size or job.settle:
-            continue
-        if AskedFor.of(job).grown_from == job.size or state.processors.drain(job.allocation):
+        if AskedFor.of(job).grown_from == job.size:
             continue
         if job.spec.scalability is not None or job.performance.measured(config.samples):
             yield job

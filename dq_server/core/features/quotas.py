@@ -130,17 +130,11 @@ class Quotas(Feature):
     def withdrawn(self, turn: Turn, job: Job) -> None:
         """It is on hold, or has ended: it waits for no limit, and keeps no place."""
         _forget(turn.state, job)
-        restarting = QuotaWaits.of(turn.state).restarting
-        if job.id in restarting:
-            restarting.remove(job.id)
-            turn.state.touch(job)
+        _leave_place(turn.state, job)
 
     def queued(self, turn: Turn, job: Job) -> None:
         """A restarted job is back; it waits again only if limits have changed meanwhile."""
-        restarting = QuotaWaits.of(turn.state).restarting
-        if job.id in restarting:
-            restarting.remove(job.id)
-            turn.state.touch(job)
+        _leave_place(turn.state, job)
 
     # --- while it runs --------------------------------------------------------------------------
 
@@ -318,6 +312,14 @@ def _forget(state: State, job: Job) -> None:
     if not by_limit[held.limit]:
         del by_limit[held.limit]
     held.held, held.limit = False, NEW
+
+
+def _leave_place(state: State, job: Job) -> None:
+    """No place is kept for the job, which is not on its way back into the queue any more."""
+    restarting = QuotaWaits.of(state).restarting
+    if job.id in restarting:
+        restarting.remove(job.id)
+        state.touch(job)
 
 
 def _put_back(turn: Turn) -> None:

@@ -39,19 +39,23 @@ class ExpandPoint(NamedTuple):
     gain: float
 
 
-def is_resizable(state: State, job: Job) -> bool:
-    """Whether it is a running malleable job that reaches remap points, with no resize under way.
+def may_resize(state: State, job: Job) -> bool:
+    """Whether the active job can be resized now, as far as the scheduler decides that.
 
     One that first has to leave a node that drains is not there to be resized.
     """
     return (
-        job.state is JobState.RUNNING
-        and job.spec.kind is JobKind.MALLEABLE
-        and job.remap_points > 0
+        job.spec.kind is JobKind.MALLEABLE
         and job.resize is None
+        and job.state is not JobState.KILLING
         and not job.fixed_size
         and not state.processors.drain(job.allocation)
     )
+
+
+def is_resizable(state: State, job: Job) -> bool:
+    """Whether it also runs, and reaches remap points."""
+    return job.state is JobState.RUNNING and job.remap_points > 0 and may_resize(state, job)
 
 
 def resizable(state: State) -> Iterable[Job]:

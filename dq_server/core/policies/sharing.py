@@ -26,8 +26,9 @@ from typing import Literal
 
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import ConfigError
-from dq_server.core.model.jobs import Job, JobKind, JobState, adapts
+from dq_server.core.model.jobs import Job, adapts
 from dq_server.core.model.options import Options
+from dq_server.core.model.points import may_resize
 from dq_server.core.model.sizes import Configuration, largest_at_most, smallest_at_least
 from dq_server.core.model.state import State
 
@@ -109,17 +110,6 @@ def _planned_s(job: Job) -> tuple[float, int]:
     """How long it plans to run on the smallest size that it starts on; last if that is unknown."""
     planned_s = job.spec.planned_on_s(smallest(job).size)
     return (inf if planned_s is None else planned_s), job.id
-
-
-def may_resize(state: State, job: Job) -> bool:
-    """Whether the job can be resized now, as far as the scheduler decides that."""
-    return (
-        job.spec.kind is JobKind.MALLEABLE
-        and job.resize is None
-        and job.state is not JobState.KILLING
-        and not job.fixed_size
-        and not state.processors.drain(job.allocation)
-    )
 
 
 @dataclass(slots=True, eq=False)

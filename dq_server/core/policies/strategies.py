@@ -22,6 +22,7 @@ from itertools import chain
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import Job
 from dq_server.core.model.placing import growth
+from dq_server.core.model.points import may_resize
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.sizes import Configuration, largest_at_most, smallest_at_least
 from dq_server.core.model.state import State
@@ -34,7 +35,6 @@ from dq_server.core.policies.sharing import (
     Plan,
     SharingOptions,
     in_line,
-    may_resize,
     plan,
     smallest,
     starting,
