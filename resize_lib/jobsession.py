@@ -162,7 +162,7 @@ class Session(Declaring):
         """A remap point as a plain call, from within what `rs.solve` has called; collective.
 
         Does not return if the job has been resized, or if this rank leaves. Outside of `rs.solve`
-        it does nothing: there the end of an iteration of `rs.iterations` is the remap point.
+        it does nothing; there the end of an iteration of `rs.iterations` is the remap point.
         """
         self._session.solver.remap()
 

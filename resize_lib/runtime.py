@@ -306,7 +306,7 @@ class Runtime:
     def remapped(self, *, stays: bool) -> None:
         """A remap point is over, all data have moved. Retired in ranks that leave the job.
 
-        The order is part of docs/spec/resize.md, "Afterwards".
+        The order is part of docs/spec/resize.md, "After the move".
         """
         if not stays:
             raise self.end.retired()
