@@ -16,8 +16,8 @@ Most features need a few of these hooks:
     check     whether its records agree with the state
 
 A hook answers or acts. One that answers (admit, holds_back, line, promises, usable, deadline,
- verdict, restart_of, explain, view, check) changes nothing; what it wants done it returns,
-and Turn does it. One that acts is called because something has happened.
+verdict, restart_of, explain, view, check) changes nothing; what it wants done it returns, and Turn
+does it. One that acts is called because something has happened.
 """
 
 from __future__ import annotations
