@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -260,15 +260,13 @@ def _start_agents(home: Home, cluster: Cluster, say: Say) -> tuple[list[Found], 
         except HostProblem as e:
             return Found(host, None, str(e))
 
-    connection = Connection.to(home)
     found: list[Found] = []
-    try:
+    with closing(Connection.to(home)) as connection:
 
         def look() -> None:
-            reply = connection.call(m.NodesQuery())
-            assert isinstance(reply, m.Data)
+            up = local.nodes_up(connection)
             with reported:
-                names_up.update(n["name"] for n in reply.data if n["state"] == "up")
+                names_up.update(up)
                 reported.notify_all()
 
         for visited in visits.run(cluster.hosts, visit, look):
@@ -279,8 +277,6 @@ def _start_agents(home: Home, cluster: Cluster, say: Say) -> tuple[list[Found], 
                 _note_hosts(home, [_with_home(f) for f in found if not f.problem])
             for text in visited.facts.notes if visited.facts is not None else ():
                 say(f"{visited.host.name}: {text}")
-    finally:
-        connection.close()
     order = {host.name: index for index, host in enumerate(cluster.hosts)}
     found.sort(key=lambda f: order[f.host.name])
     return [f for f in found if not f.problem], [f.problem for f in found if f.problem]

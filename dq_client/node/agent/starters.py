@@ -49,7 +49,6 @@ class Starter:
     refused: str = ""
     rss_bytes: int = 0
     waiting: list[Callable[[bool], None]] = field(default_factory=list)  # told whether it is ready
-    _replies: int = 0
 
     def ask(self, request: Mapping[str, object], control: socket.socket) -> bool:
         """Let it fork a keeper with this control socket; False if it is gone."""
