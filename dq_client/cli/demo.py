@@ -120,8 +120,8 @@ class Demo:
         return reply.job
 
     def _follow(self, connection: Connection, job_id: int) -> None:
-        view, pace = GrowthView(), Pace(self.iterations)
-        try:
+        pace = Pace(self.iterations)
+        with GrowthView() as view:
             # No limit: how long an iteration takes is the machine's and --n's business.
             for job in looks(connection, job_id, wait_s=1.0, pause_s=0.1):
                 view.update(job, self.iterations)
@@ -130,8 +130,6 @@ class Demo:
                 if job["state"] in ENDED:
                     break
             self.job = ask(connection, m.JobQuery(job_id))
-        finally:
-            view.close()
 
     @property
     def verdict(self) -> bool | None:
