@@ -229,11 +229,8 @@ def _start_fleet(home: Home, fleet: Fleet, *, keep_alive: bool) -> None:
 def _tear_down(home: Home) -> None:
     """End what was started here, also if it does not answer: no job runs yet."""
     supervision.end(home)
-    with contextlib.suppress(NoServer, psutil.Error):
-        server = psutil.Process(home.server()["pid"])
-        server.send_signal(signal.SIGQUIT)
-        if psutil.wait_procs([server], timeout=5.0)[1]:
-            server.kill()
+    with contextlib.suppress(NoServer):
+        process_tree.end(home.server()["pid"], signal.SIGQUIT, 5.0)
     with contextlib.suppress(Timeout):
         stop_agents(home, at_once=True)
     forget_fleet(home)

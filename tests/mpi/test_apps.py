@@ -95,7 +95,7 @@ def test_cartesian_apps_equal_their_plain_versions_bit_by_bit(
     app: str, ranks: tuple[int, ...], words: tuple[int, int]
 ) -> None:
     done = [mpiexec(n, f"apps/{app}.py", *words) for n in ranks]
-    done += [mpiexec(n, f"apps/{app}_plain.py", *words) for n in (1, 4)]
+    done += [mpiexec(n, f"docs/examples/plain/{app}.py", *words) for n in (1, 4)]
     assert {(d.returncode, d.stdout.startswith("field "), d.stdout) for d in done} == {
         (0, True, done[0].stdout)
     }, [d.stderr for d in done]
