@@ -71,8 +71,8 @@ class Binding:
     def value(self, dq: Any, name: Any, address: Any, size: int) -> None:
         self._of(dq).value(self._text(name), self._at(address), size)
 
-    def loop(self, dq: Any, turns: int) -> None:
-        self._of(dq).loop(turns)
+    def loop(self, dq: Any, iterations: int) -> None:
+        self._of(dq).loop(iterations)
 
     def next(self, dq: Any) -> int:
         begins = self._of(dq).next()

@@ -65,7 +65,7 @@ OFF_ITS_NODES = frozenset({"node_lost", "drained"})  # killed for what became of
 
 declare(
     gave_up="the application gave up: {why}",
-    restart="restart {restarts} of {limit} from the copy of turn {step}: {why}",
+    restart="restart {restarts} of {limit} from the copy of iteration {step}: {why}",
     restart_afresh="restart {restarts} of {limit} from the beginning, no copy was made yet: {why}",
     restarts_used="not restarted again after {restarts} restarts: {why}",
     retry="retry {retries} of {limit}: {why}",
@@ -73,10 +73,10 @@ declare(
     " copy made for that, try {tries}",
     copy_tries_used="not started from its copy again after {tries} tries: {why}",
     restarting="interrupted; it starts again once its nodes confirm that its processes are gone",
-    protected="{count} copies in all, of turn {step} the last: {last_s:.3g} s for {mib:.4g} MiB,"
-    " {total_s:.3g} s in total",
+    protected="{count} copies in all, of iteration {step} the last: {last_s:.3g} s for {mib:.4g}"
+    " MiB, {total_s:.3g} s in total",
     unprotected="no copy of its data can be made, the last one stays: {why}",
-    protected_again="copies of its data are made again, the last of turn {step}",
+    protected_again="copies of its data are made again, the last of iteration {step}",
     resizes_by_restart="its MPI takes no ranks into a running job: a resize ends them all, and"
     " others start from a copy of the data",
     restart_cost="a resize ends all ranks and starts others; the last one took {cost_s:.3g} s",
