@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from dq_server.core.evolution import FIT_RULES
 from dq_server.core.model.profile import EvolutionProfile, InfeasibleProfileError, ScheduledProfile
 from dq_server.core.model.stepfunction import StepFunction
-from dq_server.sim.evolution import OnlinePlanner, PlannerError, plan_offline
+from dq_server.sim.evolution import plan_offline
+from tests.core.online_planner import OnlinePlanner, PlannerError
 from tests.core.test_evolution_plan import NODES, queues
 
 names = st.sampled_from(sorted(FIT_RULES))

@@ -127,11 +127,6 @@ class Starters:
             elif now - starter.used_s > IDLE_S and not starter.waiting:
                 self._drop(starter)
 
-    @property
-    def loading(self) -> bool:
-        """Whether somebody waits for a starter to be ready."""
-        return any(starter.waiting for starter in self.by_name.values())
-
     def close(self) -> None:
         """End them all."""
         for starter in list(self.by_name.values()):
