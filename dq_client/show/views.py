@@ -33,7 +33,7 @@ class Stay(TypedDict):
     ]
     iteration_spread_s: Annotated[
         list[float] | None,
-        told("the middle half of the iterations' times lies between these two; null: too few"),
+        told("the middle half of the iteration times lies between these two; null: too few"),
     ]
     redistribution_time_s: Annotated[float, told("what the resize to this size took")]
     decision: Annotated[str, told("the last one here: `expand`, `shrink`, `regrid`, `continue`")]

@@ -265,7 +265,7 @@ class RestartReady(Event):
 class CopyMade(Event):
     """A protected job has copied its data, or tried to (`error`).
 
-    step     turns of its loop that the copy holds
+    step     iterations of its loop that the copy holds
     took_s   how long all ranks stood still for it
     nbytes   of the whole copy
     """
