@@ -109,7 +109,7 @@ def main() -> int:
                 case Begin():
                     begun = asked
                     if (there := outlived(asked)) is not None:
-                        say(Begun(there.pid))
+                        say(Begun(there))
                         continue
                     agent = start(asked)
                     until_s = time.monotonic() + KEPT_WITHIN_S
@@ -163,8 +163,8 @@ def say(answer: Answered, to: TextIO | None = None) -> None:
         out.flush()
 
 
-def outlived(begin: Begin) -> psutil.Process | None:
-    """The agent that has outlived the server of this cluster, and connects to this one."""
+def outlived(begin: Begin) -> int | None:
+    """Pid of the agent that has outlived this cluster's server and connects to this one."""
     home = Home(Path(begin.home))
     agent = running(home, begin.name)
     if agent is None:
