@@ -21,13 +21,16 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from resize_lib.setup_calls import SetupCalls
 
+if TYPE_CHECKING:
+    from resize_lib.runtime import Runtime
+
 # The loops that are running, outermost first: the number of each at its level, and its turn.
 Position: TypeAlias = tuple[tuple[int, int], ...]
-AWAITED: Position = ((-1, -1),)  # known once this rank has met the job (Turns.meet)
+AWAITED: Position = ((-1, -1),)  # known once this rank has met the job (Runtime.meet)
 
 # What a loop is: turns of the program; the call of a solver, or a task farm, in which no loop may
 # begin.
@@ -39,47 +42,6 @@ LEFT_MAX = 64  # loops that are remembered for messages
 
 class LoopError(Exception):
     """This rank's loops are not those of the job: its program went another way."""
-
-
-class Turns(Protocol):
-    """What a session does about turns."""
-
-    def first_loop(self) -> None:
-        """The program comes to its first loop."""
-
-    def later_loop(self) -> None:
-        """It comes to another loop, which is inside of none."""
-
-    def functions_around(self) -> int:
-        """How many functions of the program run now; 0: nobody needs to know."""
-
-    def skips(self, turns: Iterator[int], count: int) -> None:
-        """The first turn that this rank makes of a loop is not the loop's first."""
-
-    def meet(self) -> Position:
-        """Where the job is; asked at the first loop by a rank that does not know. Collective."""
-
-    def arrive(self) -> None:
-        """This rank is where the job is: take its share of the data. Collective."""
-
-    def length(self, level: int, count: float | None, *, items: bool) -> float | None:
-        """How many turns the loop has that the job is in at this level (0: outermost).
-
-        `count`: what the program says in a rank that is not there yet; `items`: it is over so many.
-        None: no limit. Raises LoopError if this rank cannot make the job's turns.
-        """
-
-    def has_arrived(self) -> None:
-        """It has its share."""
-
-    def turn_begins(self) -> None:
-        """An innermost turn is about to begin, as far as one can know; its time runs from here."""
-
-    def turn_ends(self, elapsed_s: float, *, last: bool) -> None:
-        """A remap point. `last`: no turn comes after this one, as far as one can know."""
-
-    def loop_ends(self) -> None:
-        """An outermost loop is over, not by an exception; may be called when it is left by one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -107,7 +69,7 @@ class Loops:
     """
 
     def __init__(
-        self, session: Turns, target: Position | None, calls: SetupCalls | None = None
+        self, session: Runtime, target: Position | None, calls: SetupCalls | None = None
     ) -> None:
         self._session, self._target = session, target
         self._calls = calls or SetupCalls()

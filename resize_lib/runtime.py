@@ -54,6 +54,18 @@ class Runtime:
     public: the session as the program has it. ended: by the end of a `with` block.
     """
 
+    @property
+    def grid(self) -> Grid:
+        """The process grid now."""
+        return self._grid
+
+    @grid.setter
+    def grid(self, grid: Grid) -> None:
+        if self.spawned or hasattr(self, "_grid"):  # until a resize COMM_WORLD stays as it is
+            world.follow_job(grid.comm)
+        self._grid = grid
+        follow(self.comm, grid.comm)
+
     def __init__(self, public: Session, options: Options) -> None:
         self.public = public
         self.options = options
@@ -142,18 +154,6 @@ class Runtime:
         return self.emulation.grid(comm, job.rows, job.cols, job.places)
 
     @property
-    def grid(self) -> Grid:
-        """The process grid now."""
-        return self._grid
-
-    @grid.setter
-    def grid(self, grid: Grid) -> None:
-        if self.spawned or hasattr(self, "_grid"):  # until a resize COMM_WORLD stays as it is
-            world.follow_job(grid.comm)
-        self._grid = grid
-        follow(self.comm, grid.comm)
-
-    @property
     def arriving(self) -> bool:
         """Whether this rank joins and has not come to the job's loop: its data are on their way."""
         return self.spawned and not self.loops.arrived
@@ -207,7 +207,7 @@ class Runtime:
         self.ended = True
         self.end.leave(error)
 
-    # --- see loops.Turns --------------------------------------------------------------------
+    # --- what loops.py calls --------------------------------------------------------------------
 
     def first_loop(self) -> None:
         """The program comes to its first loop."""
@@ -248,7 +248,12 @@ class Runtime:
                 self.succession.arrived()
 
     def length(self, level: int, count: float | None, *, items: bool) -> float | None:
-        """See loops.Turns. After a restart items are as many as the program has by now."""
+        """How many turns the loop has that the job is in at this level (0: outermost).
+
+        `count`: what the program says in a rank that is not there yet; `items`: it is over so many,
+        and after a restart these are as many as the program has by now. None: no limit.
+        LoopError if this rank cannot make the job's turns.
+        """
         told = self.job.lengths
         if level >= len(told) or told[level] == count:
             return count
@@ -271,14 +276,14 @@ class Runtime:
         self.remapped(stays=True)
 
     def turn_begins(self) -> None:
-        """A turn is about to begin."""
+        """An innermost turn is about to begin; its time runs from here."""
         self.call_hooks()
         self.watch.turn_begins()
         if self.pacer is not None:
             self.pacer.begin_iteration()
 
     def turn_ends(self, elapsed_s: float, *, last: bool) -> None:
-        """A turn is done. Retired in ranks that leave the job."""
+        """A turn is done, perhaps the last one. Retired in ranks that leave the job."""
         if self.pacer is not None:
             self.pacer.end_iteration()
         if self.recorder is not None:
@@ -296,7 +301,7 @@ class Runtime:
         self.remapped(stays=act() if self.in_place is None else self.in_place.remap_point(act))
 
     def loop_ends(self) -> None:
-        """See loops.Turns."""
+        """An outermost loop is over; may be called when an exception ends it."""
         self.end.loop_ends()
 
     def note_position(self) -> None:

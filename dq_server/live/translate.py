@@ -117,22 +117,6 @@ def submitted(message: m.Submit, spec: JobSpec) -> ev.JobSubmitted | ev.ArraySub
     return ev.ArraySubmitted(spec, tuple(asked.indices), asked.at_most, tuple(asked.lines))
 
 
-def rank_report(message: m.RankReport, job: int, instance: int) -> ev.RankReported:
-    """The event."""
-    return ev.RankReported(
-        job=job,
-        instance=instance,
-        rank=message.rank,
-        what=message.what,
-        turns=message.turns,
-        where=message.where,
-        waits=message.waits,
-        for_s=message.for_s,
-        usual_s=message.usual_s,
-        over=message.over,
-    )
-
-
 def _workers(message: m.Submit, kind: JobKind) -> Workers | None:
     asked = message.workers
     if asked is None:
@@ -210,11 +194,6 @@ def protecting(job: Job, cluster: KeyPair) -> dict[str, str]:
     if job.instance > 1:
         env["DQ_COPIES_MADE"] = str(Copies.of(job).count)
     return env
-
-
-def copy_made(message: m.CopyMade, job: int, instance: int) -> ev.CopyMade:
-    """A report on a copy as an event."""
-    return ev.CopyMade(job, instance, message.step, message.took_s, message.nbytes, message.error)
 
 
 def program(message: m.Submit) -> str:
@@ -336,11 +315,6 @@ def remap_point(message: m.RemapPoint, job: int, instance: int) -> ev.RemapPoint
         message.silent,
         tuple(message.passed),
     )
-
-
-def dynamic_request(message: m.DynamicRequest, job: int, instance: int) -> ev.DynamicRequested:
-    """An application's request for processors as an event."""
-    return ev.DynamicRequested(job, instance, message.request, message.more, message.timeout_s)
 
 
 def dynamic_release(message: m.DynamicRelease, job: int, instance: int) -> ev.DynamicReleased:

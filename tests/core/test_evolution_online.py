@@ -16,7 +16,8 @@ from dq_server.core.model.profile import (
     ScheduledProfile,
 )
 from dq_server.core.model.stepfunction import StepFunction
-from dq_server.sim.evolution import OnlinePlanner, PlannerError, plan_offline
+from dq_server.sim.evolution import plan_offline
+from tests.core.online_planner import OnlinePlanner, PlannerError
 from tests.core.test_evolution_plan import NODES, queues
 from tests.core.test_stepfunction import check_lists
 

@@ -22,8 +22,8 @@ from dq_server.core.model.profile import (
     place,
 )
 from dq_server.core.model.stepfunction import StepFunction
-from dq_server.sim.evolution import Plan, check_plan, plan_offline
-from harness.plan_metrics import measure
+from dq_server.sim.evolution import Plan, plan_offline
+from harness.plan_metrics import check_plan, measure
 from tests.core.test_stepfunction import check_lists
 
 NODES = 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dq_server.core.model.profile import FIT_RULES, EvolutionProfile, ScheduledProfile
-from dq_server.sim.evolution import OnlinePlanner
+from tests.core.online_planner import OnlinePlanner
 
 GROWS = EvolutionProfile(((30, 1), (30, 3)))
 

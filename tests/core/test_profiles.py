@@ -21,8 +21,8 @@ from dq_server.core.model.errors import (
 from dq_server.core.model.jobs import Answer, Job, JobState
 from dq_server.core.model.profile import FIT_RULES, ScheduledProfile
 from dq_server.core.model.spec import Protection
-from dq_server.sim.evolution import OnlinePlanner
 from tests.core.cluster import Cluster, MakeCluster, answered, ending, state
+from tests.core.online_planner import OnlinePlanner
 from tests.core.test_evolution_plan import NODES, queues
 
 EASY = {"start": "easy", "resize": "none"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -19,7 +19,7 @@ class Rank:
     """Goes through a program; every `share`-th innermost turn is a remap point."""
 
     def __init__(self, share: int, target: Position | None = None) -> None:
-        self.loops = Loops(self, target)
+        self.loops = Loops(cast("Any", self), target)
         self._share, self._turns = share, 0
         self.points: list[tuple[Position, int]] = []
 

@@ -1,9 +1,9 @@
 """A fluid by the lattice-Boltzmann method in two dimensions (D2Q9), all sides periodic.
 
-This is plain mpi4py; lattice.py is the same with the resize library. Both take the number of
+This is plain mpi4py; apps/lattice.py is the same with the resize library. Both take the number of
 cells along an axis and the number of steps:
 
-    mpiexec -n 4 python apps/lattice_plain.py 64 100
+    mpiexec -n 4 python docs/examples/plain/lattice.py 64 100
 """
 
 import hashlib

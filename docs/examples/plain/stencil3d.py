@@ -1,10 +1,10 @@
 """Heat in a block: a seven-point stencil in three dimensions, on a grid of ranks in all three.
 
 The lower wall of the first axis is hot, the other walls of the first two axes are cold, the third
-axis is a ring. This is plain mpi4py; stencil3d.py is the same with the resize library. Both take
-the number of cells along an axis and the number of steps:
+axis is a ring. This is plain mpi4py; apps/stencil3d.py is the same with the resize library. Both
+take the number of cells along an axis and the number of steps:
 
-    mpiexec -n 4 python apps/stencil3d_plain.py 40 100
+    mpiexec -n 4 python docs/examples/plain/stencil3d.py 40 100
 """
 
 import hashlib
