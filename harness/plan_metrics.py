@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from dq_server.core.evolution import FitRule
 from dq_server.core.model.errors import InvariantViolation
-from dq_server.core.model.profile import EvolutionProfile
+from dq_server.core.model.profile import EvolutionProfile, FitRule
 from dq_server.core.model.stepfunction import StepFunction
 from dq_server.sim.evolution import Plan
 
@@ -48,7 +47,7 @@ def measure(
     used = [one.node_seconds for one in requested]
     allocated = [one.node_seconds for one in plan.scheduled]
     expansion = [
-        scheduled.expansion_s(one) / one.duration_s
+        (scheduled.end_s - scheduled.start_s - one.duration_s) / one.duration_s
         for one, scheduled in zip(requested, plan.scheduled, strict=True)
     ]
     return PlanMetrics(
