@@ -172,7 +172,8 @@ class Copies:
                 lost = lost or f"{text} {why}"
                 must[path] = place
             elif path not in found.unreadable:
-                stays = is_setting(path) or place.kind in objects.STREAMS or facts.accumulates
+                streams = is_setting(path) or place.kind in objects.STREAMS
+                stays = streams or facts.accumulates or not facts.set_up & {"size", "part"}
                 (more if stays else rest)[path] = place
         # All in one: what they share they share afterwards, too. As much as may be.
         for wanted in (must | more | rest, must | more, must):
