@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from resize_lib.setup_calls import SetupCalls
+from resize_lib.state.program import Items
 
 # The loops that are running, outermost first: the number of each at its level, and its turn.
 Position: TypeAlias = tuple[tuple[int, int], ...]
@@ -62,10 +63,10 @@ class Turns(Protocol):
     def arrive(self) -> None:
         """This rank is where the job is: take its share of the data. Collective."""
 
-    def length(self, level: int, count: float | None, *, items: bool) -> float | None:
+    def length(self, level: int, count: float | None, items: Items | None) -> float | None:
         """How many turns the loop has that the job is in at this level (0: outermost).
 
-        `count`: what the program says in a rank that is not there yet; `items`: it is over so many.
+        `count`: what the program says in a rank that is not there yet; `items`: what it is over.
         None: no limit. Raises LoopError if this rank cannot make the job's turns.
         """
 
@@ -97,6 +98,7 @@ class Loop:
     begun_inside: int = 0  # loops, in this turn
     points_inside: bool = False  # remap points, in this turn
     functions: int = 0  # of the program, that run around it
+    items: Items | None = None  # what it is over
     iterator: weakref.ref[Iterator[int]] | None = None  # what `Loops.run` has returned
 
 
@@ -230,6 +232,11 @@ class Loops:
         found = [loop.iterator() for loop in self._running if loop.iterator is not None]
         return [iterator for iterator in found if iterator is not None]
 
+    @property
+    def items(self) -> list[Items | None]:
+        """What the loops that are running are over."""
+        return [loop.items for loop in self._running]
+
     def can_go_back(self, position: Position) -> bool:
         """Whether only the turn of the innermost loop lies between here and there."""
         here = self.position
@@ -242,7 +249,7 @@ class Loops:
         count, loop.turn = loop.turn - position[-1][1], position[-1][1]
         return loop.iterator() if loop.iterator is not None else None, count
 
-    def run(self, count: float | None, name: str = "", *, items: bool = False) -> Iterator[int]:
+    def run(self, count: float | None, name: str = "", items: Items | None = None) -> Iterator[int]:
         """The turns of the loop that begins here; endless without `count`, over `count` `items`."""
         itself: list[weakref.ref[Iterator[int]]] = []
         turns = self._turns(count, name, items, itself)
@@ -253,7 +260,7 @@ class Loops:
         self,
         count: float | None,
         name: str,
-        items: bool,
+        items: Items | None,
         itself: list[weakref.ref[Iterator[int]]],
     ) -> Iterator[int]:
         self._iterator = itself[0]()
@@ -296,7 +303,7 @@ class Loops:
         count: float | None = None,
         *,
         kind: Kind = "turns",
-        items: bool = False,
+        items: Items | None = None,
     ) -> Iterator[Loop | None]:
         """The loop that begins here, while it is the innermost; None if the job has left it."""
         if not self._begun:
@@ -306,7 +313,7 @@ class Loops:
         iterator, self._iterator = self._iterator, None
         loop, around = self._begin(name, count, kind, items, iterator), list(self._running)
         if loop is not None and iterator is not None:
-            loop.iterator = weakref.ref(iterator)
+            loop.iterator, loop.items = weakref.ref(iterator), items
         del iterator
         if loop is None:
             yield None
@@ -347,7 +354,7 @@ class Loops:
         name: str,
         count: float | None,
         kind: Kind,
-        items: bool,
+        items: Items | None,
         iterator: Iterator[int] | None,
     ) -> Loop | None:
         """The loop that begins here; None if the job has left it already."""
@@ -372,8 +379,10 @@ class Loops:
         if number < target[level][0]:
             return None
         # The program may have computed its own from values that are still to come.
-        length = self._session.length(level, count, items=items)
+        length = self._session.length(level, count, items)
         loop = self._loop(number, target[level][1], label, name, length, kind)
+        loop.items = items
+        loop.iterator = weakref.ref(iterator) if iterator is not None else None
         if loop.turn and iterator is not None:
             self._session.skips(iterator, loop.turn)
         if level == len(target) - 1:

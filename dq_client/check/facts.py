@@ -82,6 +82,15 @@ class Facts:
             self._variables[key] = replace(found, file=self.file)
         return self._variables[key]
 
+    def items(self, function: int, line: int, running: Lines = ()) -> frozenset[str]:
+        """What the items depend on that the loop at `line` goes over."""
+        loops = [node for node in ast.walk(self._tree) if isinstance(node, ast.For)]
+        parts = [part for node in loops if node.lineno == line for part in ast.walk(node.target)]
+        names = [part.id for part in parts if isinstance(part, ast.Name)]
+        return frozenset().union(
+            *(self.variable(function, line, name, running).loop for name in names)
+        )
+
     def mentions(self, name: str) -> bool:
         """Whether the file reads `something.name`, or imports the name."""
         if self._mentioned is None:

@@ -35,7 +35,14 @@ from resize_lib.state.hindrance import hindrance
 from resize_lib.state.known import Known
 from resize_lib.state.losses import loss
 from resize_lib.state.places import CONTENTS, Path, Place
-from resize_lib.state.program import DELETED, Scope, import_modules, running, scopes
+from resize_lib.state.program import (
+    DELETED,
+    Scope,
+    import_modules,
+    is_beside,
+    running,
+    scopes,
+)
 from resize_lib.state.sending import Sent, broadcast, receive
 from resize_lib.state.sources import Sources, is_setting, shown, summary
 from resize_lib.state.survey import Survey, TooMuchError
@@ -53,6 +60,10 @@ PROFILERS = frozenset(("cProfile", "profile", "_lsprof"))
 _HELD = (
     "is read before the call that runs the loop, as in total += run(): take the result into another"
     " variable first"
+)
+_BESIDE = (
+    "has other items in a rank that joins, whose set-up did not know what the loop has changed:"
+    " give these to rs.iterations itself, or index them in the loop"
 )
 
 
@@ -117,8 +128,11 @@ class Carry:
         return len(running()) if self.active else 0
 
     def scopes_now(self) -> list[Scope]:
-        """Those around the innermost loop that runs or begins."""
-        return list(scopes(running()[: self.session.loops.functions]))
+        """Those around the innermost loop that runs or begins; and what the loops are over."""
+        loops, around = self.session.loops, running()
+        if loops.innermost is not None:  # else one has just ended
+            around = around[: loops.functions]
+        return [*scopes(around), iterators.sequences(loops.items, loops.iterators)]
 
     def look(self, live: survey.Live) -> tuple[Told, Survey | None]:
         """What this rank has now, against what it had at its first loop."""
@@ -295,6 +309,9 @@ class Carry:
         held = self.sources.held(self.scopes_now())
         for path in dict.fromkeys((*told.before, *told.now)):
             fate, why = self._fate(path, told, sent, here, alone=alone, rule=rule)
+            if fate is Fate.CARRY and is_beside(path):
+                same = told.digest(path) == here.digests.get(path)
+                fate, why = (Fate.KEEP, "") if same else (Fate.REFUSE, _BESIDE)
             if fate is Fate.CARRY and path in held:
                 fate, why = Fate.REFUSE, _HELD
             if fate is Fate.CARRY and path in told.gone and not _unbinds(here, path):

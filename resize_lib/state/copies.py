@@ -139,7 +139,8 @@ class Copies:
 
             def rule(seen: Seen, facts: Variable) -> tuple[Fate, str]:
                 """As in a rank of the next start, where the set-up gives what it gave here."""
-                return verdict.restart(seen._replace(here=seen.before), facts, same_size=same_size)
+                again = seen._replace(here=seen.before)
+                return verdict.restart(again, facts, same_size=same_size, first=True)
 
             _, why = carry.fates(told, sent, found, alone=size == 1, rule=rule)
         return Common(told, sent, live, frozenset(carry.alone.carried)), why
@@ -233,7 +234,7 @@ class Copies:
                 return why
         own = _own_of(part(rank)) if rank < old_size else Own()
         gets = frozenset(own.sent.paths) - (own.passing if size != old_size else frozenset())
-        rule = partial(verdict.restart, same_size=size == old_size)
+        rule = partial(verdict.restart, same_size=size == old_size, first=rank == 0)
         told, alone = common.told, old_size == 1
         self._carry.alone.carried.update(common.given)
         why = self._carry.decide(told, common.sent, common.live, alone=alone, rule=rule)

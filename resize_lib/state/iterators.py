@@ -11,12 +11,13 @@ import ctypes
 import gc
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from types import GeneratorType
 from typing import Any
 
 from resize_lib.mistakes import Mistake, caller
 from resize_lib.state import digests
+from resize_lib.state.program import LOOPS, Items, Sequences
 
 CSV_READER = type(csv.reader([]))
 DEPTH_MAX = 20  # of what a program puts around rs.iterations
@@ -115,6 +116,23 @@ def _wraps(value: Any) -> bool:
     return isinstance(value, BUILT_IN) or type(value).__module__ == "itertools"
 
 
+def sequences(items: Sequence[Items | None], running: Iterable[Any]) -> Sequences:
+    """What loops that run are over, and iterators beside them.
+
+    running: what rs.iterations has returned for these loops
+    """
+    beside = list[Any]()
+    for turns in running if any(each and each.zipped for each in items) else ():
+        inner = turns
+        for wrapper in wrappers_of(turns):
+            if isinstance(wrapper, zip | map):
+                beside += itertools.chain(*_beside(wrapper, inner))
+            inner = wrapper
+    last = next((each for each in reversed(items) if each), None)
+    file, line = (last.file, last.line) if last else ("", 0)
+    return Sequences(LOOPS, file, 0, line, None, None, tuple(items), tuple(beside))
+
+
 def index_of(counter: enumerate[Any]) -> int:
     """The next number that it gives."""
     return int(counter.__reduce__()[1][1])
@@ -132,7 +150,7 @@ def set_index(counter: enumerate[Any], index: int) -> None:
     place.value = index
 
 
-def beside(wrapper: Any, turns: Any) -> tuple[list[Any], list[Any]]:
+def _beside(wrapper: Any, turns: Any) -> tuple[list[Any], list[Any]]:
     """The iterators that a zip or a map asks before ours, and after it."""
     parts = list(wrapper.__reduce__()[1])
     at = next(k for k, part in enumerate(parts) if part is turns)
@@ -144,7 +162,7 @@ def obstacle(turns: Any) -> str:
     inner = turns
     for wrapper in wrappers_of(turns):
         if isinstance(wrapper, zip | map):
-            before, after = beside(wrapper, inner)
+            before, after = _beside(wrapper, inner)
             if before and isinstance(wrapper, map):
                 return (
                     "a rank that joins cannot begin in the midst of this map: give it"
@@ -179,7 +197,7 @@ def go_on(turns: Any, count: int) -> None:
         if isinstance(wrapper, enumerate):
             set_index(wrapper, index_of(wrapper) + count)
         elif isinstance(wrapper, zip | map):
-            before, after = beside(wrapper, inner)
+            before, after = _beside(wrapper, inner)
             for iterator in after:
                 _nth(iterator, count)
             for at, iterator in enumerate(before if count else []):
