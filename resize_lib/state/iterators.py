@@ -9,9 +9,12 @@ from __future__ import annotations
 import csv
 import ctypes
 import gc
+import io
 import itertools
 import os
+import stat
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from types import GeneratorType
 from typing import Any
 
@@ -20,6 +23,9 @@ from resize_lib.state import digests
 from resize_lib.state.program import LOOPS, Items, Sequences
 
 CSV_READER = type(csv.reader([]))
+STANDARD = (0, 1, 2)  # output that goes to the job's files
+ON_DISK = (io.BufferedWriter, io.BufferedRandom, io.FileIO)
+WRITTEN_BYTES_MAX = 16 << 20
 DEPTH_MAX = 20  # of what a program puts around rs.iterations
 BUILT_IN = (enumerate, zip, map, filter)
 # of itertools: the others know how far they are, and keep it to themselves
@@ -53,6 +59,43 @@ def file_fits(file: Any, position: Any) -> bool:
         return True
     here = not file.closed and file.readable() and file.seekable()
     return here and (file.writable() or position[1] == _size(file))
+
+
+def written(file: Any) -> tuple[Any, bytes, Any] | None:
+    """Position, contents and name of a file on disk that the rank writes; None: it writes none.
+
+    Raises:
+        CannotCopyError: what is written does not show in the file, or is too large.
+    """
+    if file.closed or not file.writable():
+        return None
+    try:
+        number = file.fileno()
+    except (OSError, AttributeError):
+        number = -1
+    if number in STANDARD or (number >= 0 and not stat.S_ISREG(os.fstat(number).st_mode)):
+        return None
+    plain = type(getattr(file, "buffer", file)) in ON_DISK
+    if number < 0 or not plain or os.fstat(number).st_size > WRITTEN_BYTES_MAX:
+        raise CannotCopyError(
+            f"a file that is open for writing, compressed or above {WRITTEN_BYTES_MAX >> 20} MiB:"
+            " open and close it in the iterations that write to it"
+        )
+    file.flush()
+    return file.tell(), Path(f"/proc/self/fd/{number}").read_bytes(), file.name
+
+
+def rewrite(file: Any, contents: tuple[Any, bytes, Any]) -> None:
+    """Give a file what it had; the set-up may have emptied it."""
+    if isinstance(file.name, str) and file.name != contents[2]:
+        return
+    file.flush()
+    file.seek(0)
+    file.truncate()
+    raw = getattr(file, "buffer", file)
+    raw.write(contents[1])
+    raw.flush()
+    file.seek(contents[0])
 
 
 def _size(file: Any) -> int:

@@ -72,6 +72,15 @@ class Sources:
             found |= {(caller.owner, ("v", name)) for name in names}
         return found
 
+    def iterated(self, scopes: list[Scope]) -> dict[tuple[Owner | None, str], int]:
+        """Variables, and attributes, of which loops around go over something; with their lines."""
+        found: dict[tuple[Owner | None, str], int] = {}
+        for scope in scopes:
+            if scope.line and not isinstance(scope, Sequences):
+                for name, line in self.facts_of(scope).iterated(scope.line).items():
+                    found[None if name[0] == "." else scope.owner, name.lstrip(".")] = line
+        return found
+
     def variable(self, survey: Survey, path: Path) -> Variable:
         """About a variable, attribute or item."""
         if self._of() is not survey:
