@@ -116,5 +116,5 @@ def _read(node: ast.AST) -> Iterator[str]:
         for part in (node.func.value, *node.args, *(each.value for each in node.keywords)):
             yield from _read(part)
     else:
-        for part in ast.iter_child_nodes(node):
-            yield from _read(part)
+        for child in ast.iter_child_nodes(node):
+            yield from _read(child)
