@@ -108,6 +108,8 @@ def _made_of(node: ast.AST) -> Iterator[str]:
 def _read(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Attribute):
         yield f".{node.attr}"
+        if isinstance(node.value, ast.Attribute):
+            yield from _read(node.value)
     elif isinstance(node, ast.Name):
         yield node.id
     elif isinstance(node, ast.Call) and _name(node.func) in FOLLOWS:

@@ -87,7 +87,7 @@ def test_a_rank_that_joins_gets_a_sequence_that_it_does_not_have(
     program.write_text(ITEMS)
     number = live.submit("--sizes", "1,2", "--", sys.executable, program)
     job = live.wait(number, lambda job: job["state"] in ("done", "failed"), 120.0)
-    assert (job["state"], len(job["sizes"])) == ("done", 2), job["reason"]
+    assert job["state"] == "done" and len(job["sizes"]) > 1, job["reason"]
     assert live.dq("logs", number).split()[-2:] == ["total", str(sum(range(120)))]
 
 
