@@ -182,8 +182,8 @@ class Carry:
         may_join = joins and not told.why and not self.why_not
         early = _tried(judge, Sent(differing=differing)) if may_join else ""
         sent = self.send(told, found, differing) if comm.rank == 0 else NOT_SENT
-        if old_size == 1:
-            self.alone.carried.update(sent.paths)
+        chance = sent.paths if old_size == 1 else told.coincides.intersection(sent.paths)
+        self.alone.carried.update(chance)  # these may be each rank's own
         sent, memory = broadcast(comm, sent)
         why = told.why or sent.why or (mine.why if mine is not None else "")
         if joins and not why:
@@ -283,7 +283,7 @@ class Carry:
         gone = [path for path in carried & told.gone if path in here.digests]
         unbound = [here.places[path] for path in gone if path[1][0] == "v"]
         self._prepared = Prepared(here, frozenset(carried - told.gone), unbound=unbound)
-        self._prepared.given = frozenset(carried) if alone else frozenset()
+        self._prepared.given = frozenset(carried if alone else carried & told.coincides)
         return ""
 
     def fates(
