@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dq_server.core.evolution import FIT_RULES
+from dq_server.core.model.profile import FIT_RULES
 from dq_server.sim.evolution import check_plan, plan_offline
 from harness.generators.klein_perez import N_NODES, draw_tests
 from harness.klein_perez_paper import ALGORITHMS, METRICS, Metric, Range

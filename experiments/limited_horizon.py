@@ -18,8 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dq_server.core.evolution import FIT_RULES, FitRule
-from dq_server.core.model.profile import EvolutionProfile
+from dq_server.core.model.profile import FIT_RULES, EvolutionProfile, FitRule
 from dq_server.sim.evolution import check_plan, plan_ahead, plan_offline
 from harness.generators.klein_perez import N_NODES, draw_tests
 from harness.output import Parser, check_options, table, whole_number, write_csv

@@ -44,7 +44,7 @@ def measure(
     used = [one.node_seconds for one in requested]
     allocated = [one.node_seconds for one in plan.scheduled]
     expansion = [
-        scheduled.expansion_s(one) / one.duration_s
+        (scheduled.end_s - scheduled.start_s - one.duration_s) / one.duration_s
         for one, scheduled in zip(requested, plan.scheduled, strict=True)
     ]
     return PlanMetrics(

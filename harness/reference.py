@@ -231,7 +231,11 @@ def _page(parts: list[str]) -> str:
 
 def pages() -> dict[Path, str]:
     """All that is written."""
-    found = {ROOT / "docs/configuration.md": configuration(), ROOT / "docs/json.md": json_page()}
+    written = {"configuration": configuration(), "json": json_page()}
+    found = {
+        ROOT / "docs" / f"{name}.md": re.sub(r"\bdocs/(\w+\.md)", r"[\1](\1)", text)
+        for name, text in written.items()
+    }
     for kind in ANSWERS.values():
         schema = json.dumps(msgspec.json.schema(kind), indent=1)
         found[ROOT / "docs/schemas" / schema_name(kind)] = schema + "\n"

@@ -114,7 +114,7 @@ class Session(Declaring):
 
     @property
     def step(self) -> int:
-        """The turn of the innermost loop that is running or comes next."""
+        """The iteration of the innermost loop that is running or comes next."""
         return self._session.loops.turn
 
     @overload
@@ -124,14 +124,14 @@ class Session(Declaring):
     def iterations(self, count: Sequence[Item], name: str = "") -> Iterator[Item]: ...
 
     def iterations(self, count: Any = None, name: str = "") -> Iterator[Any]:
-        """Turns of a loop; the end of each may be a remap point.
+        """Iterations of a loop; the end of each may be a remap point.
 
         count: how many, numbered from 0; or a sequence, `range(0, n, 8)` or a list that is the same
-            on every rank, whose items the turns get. Endless without: leave it by `break`, on all
-            ranks in the same turn. A rank that joins starts at the turn that the job has reached
-            (see loops.py).
-        name: turns of loops with different names are measured apart, and those of outermost loops
-            without one; a loop inside of another belongs to that one unless it has its own name.
+            on every rank, whose items the iterations get. Endless without: leave it by `break`, on
+            all ranks in the same iteration. A rank that joins starts at the iteration that the job
+            has reached (see loops.py).
+        name: iterations of loops with different names are measured apart, and those of outermost
+            loops without one; a loop in another belongs to that one unless it has its own name.
 
         Raises:
             TypeError: `count` is neither: an iterator, for example, would begin anew where ranks
@@ -141,8 +141,8 @@ class Session(Declaring):
             return self._session.loops.run(_plain(count), name, Items(None, sys._getframe(1)))
         if isinstance(count, Mapping) or not hasattr(count, "__getitem__"):
             raise TypeError(
-                f"rs.iterations({reprlib.repr(count)}): give a number of turns, or a sequence such"
-                " as range(0, n, 8) or a list; a rank that joins begins in the midst of it"
+                f"rs.iterations({reprlib.repr(count)}): give a number of iterations, or a sequence"
+                " such as range(0, n, 8) or a list; a rank that joins begins in the midst of it"
             )
         # No generator of our own: who calls next() is looked up by frames.
         items = Items(count, sys._getframe(1))
@@ -165,7 +165,7 @@ class Session(Declaring):
         """A remap point as a plain call, from within what `rs.solve` has called; collective.
 
         Does not return if the job has been resized, or if this rank leaves. Outside of `rs.solve`
-        it does nothing: in a turn of `rs.iterations` the end of the turn is the remap point.
+        it does nothing; there the end of an iteration of `rs.iterations` is the remap point.
         """
         self._session.solver.remap()
 
@@ -189,8 +189,8 @@ class Session(Declaring):
         """Declare what is built anew for each communicator; a decorator.
 
         `function(comm)` is called on all ranks, several in the order of their declarations: at the
-        first turn, and after every resize, on ranks that have joined as well. It may communicate.
-        It is not timed. Declare it before the loop; call nothing of it yourself.
+        first iteration, and after every resize, on ranks that have joined as well. It may
+        communicate. It is not timed. Declare it before the loop; call nothing of it yourself.
         """
         return self._session.hooks.declare(function, "on_resize")
 
@@ -277,7 +277,7 @@ class Session(Declaring):
 
 
 def _plain(count: Any) -> float | None:
-    """A number of turns as Python's own, which copies can keep."""
+    """A number of iterations as Python's own, which copies can keep."""
     if count is None or count == math.inf:
         return None
     return int(count) if isinstance(count, Integral) else float(count)

@@ -151,7 +151,7 @@ class Loops:
     def made(self) -> list[str]:
         """What `checksum` is of, in words."""
         left = [
-            _named([loop]) if outer is None else f"{_named([loop])} in turn {outer} around it"
+            _named([loop]) if outer is None else f"{_named([loop])} in iteration {outer} around it"
             for loop, outer in self._left
         ]
         running = self._running
@@ -405,7 +405,8 @@ class Loops:
 
 
 def _shown(position: Position) -> str:
-    return ", in it ".join(f"turn {turn} of loop {number + 1}" for number, turn in position)
+    told = (f"iteration {turn} of loop {number + 1}" for number, turn in position)
+    return ", in it ".join(told)
 
 
 def _with(path: int, loop: Loop, level: int = 0) -> int:
@@ -420,7 +421,7 @@ def _named(loops: list[Loop]) -> str:
     for at in loops:
         count = "" if at.count is None else f" of {at.count}"
         name = f" {at.name!r}" if at.name else ""
-        shown.append(f"turn {at.turn}{count} of loop {at.number + 1}{name}")
+        shown.append(f"iteration {at.turn}{count} of loop {at.number + 1}{name}")
     return ", in it ".join(shown)
 
 

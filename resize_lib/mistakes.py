@@ -139,7 +139,7 @@ def _hint(error: BaseException, *, resized: bool) -> str:
     if isinstance(error, ValueError) and "read-only" in str(error):
         return (
             " - is this a part (x.local) from before a resize? Its data have moved: fetch x.local"
-            " again in every turn"
+            " again in every iteration"
         )
     if _of_communicator(error):
         return (

@@ -69,7 +69,7 @@ def checked_interval(interval_s: float | str) -> float:
         seconds = -1.0
     if not 0 <= seconds <= 10:
         raise ValueError(
-            f"report interval {interval_s!r}: seconds from 0 (every turn is a remap point) to 10"
+            f"report interval {interval_s!r}: seconds from 0 (at each iteration) to 10"
         )
     return seconds
 

@@ -125,7 +125,7 @@ class InPlace:
                 )
             )
             say(
-                f"{len(dead)} ranks were lost: on {session.size} from turn {session.step}, "
+                f"{len(dead)} ranks were lost: on {session.size} from iteration {session.step}, "
                 f"{job.redistribution_s:.3g} s later"
             )
         return True

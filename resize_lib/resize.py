@@ -323,7 +323,7 @@ def regrid(session: Runtime, answer: m.RemapAnswer) -> None:
 def _moved(
     session: Runtime, answer: m.RemapAnswer, pids: Sequence[int] = (), *, same_comm: bool = False
 ) -> None:
-    """What follows when data have moved and the grid is made (docs/spec/resize.md, "Afterwards").
+    """What follows a move, once the grid is made (docs/spec/resize.md, "After the move").
 
     pids: of the ranks that leave. same_comm: what programs have derived from the job's
     communicator is still good.

@@ -27,7 +27,7 @@ class Role(Enum):
 
     CONTINUING = "C"
     JOINING = "J"
-    LEAVING = "L"
+    RETIRING = "R"
 
 
 class State(Enum):
@@ -48,11 +48,11 @@ class State(Enum):
 class Failure(Enum):
     """What an error in a stage leads to, and who undoes what."""
 
-    POSTPONE = "tried again at later remap points, refused after 8: rank 0 sends Aborted"
-    STAY = "no state has changed; rank 0 sends Aborted, its keeper ends the new ranks"
+    POSTPONE = "the job tries again at later remap points; after 8 of them rank 0 sends Aborted"
+    STAY = "no state has changed; rank 0 sends Aborted, and the keepers end the new ranks"
     KEEP = "every rank drops its new parts and keeps the old ones; rank 0 sends Aborted"
-    RETREAT = "every rank drops its new parts; then the table of the retreat"
-    END = "not agreed: the rank ends the job, the server restarts it from its copy"
+    RETREAT = "every rank drops its new parts and makes the calls of the table Retreat"
+    END = "the rank ends the job, and the server restarts a protected job from its copy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,12 +155,12 @@ EXPAND: Table = (
 )  # fmt: skip
 
 SHRINK: Table = (
-    _settled("CL"),
-    _variables("CL"),
-    Stage("pids", "CL", State.ORDERED, "job.Iallgather"),
-    *_data("CL", "own", Failure.KEEP),
-    _left("CL", State.MOVED),
-    *_split("C", "L", State.MOVED, "job", "newjob"),
+    _settled("CR"),
+    _variables("CR"),
+    Stage("pids", "CR", State.ORDERED, "job.Iallgather"),
+    *_data("CR", "own", Failure.KEEP),
+    _left("CR", State.MOVED),
+    *_split("C", "R", State.MOVED, "job", "newjob"),
     _grid("C", State.MOVED, "newjob"),
 )  # fmt: skip
 
@@ -174,14 +174,14 @@ REGRID: Table = (
 
 # All ranks leave; others begin from the copy (succession.py). They are no part of it.
 RESTART: Table = (
-    _settled("L"),
-    Stage("program", "L", State.ORDERED, "job.Ibcast+", Failure.STAY),
+    _settled("R"),
+    Stage("program", "R", State.ORDERED, "job.Ibcast+", Failure.STAY),
     Stage(
-        "copy", "L", State.MOVING, "own.Ibcast* own.Iallreduce* own.Iallgather* own.Ibcast*"
+        "copy", "R", State.MOVING, "own.Ibcast* own.Iallreduce* own.Iallgather* own.Ibcast*"
         " own.Iallreduce* own.Iallgather* own.Ibcast* own.Iallreduce* own.Iallgather*",
         Failure.KEEP,
     ),
-    Stage("report", "L", State.MOVING, "job.Ibcast+", Failure.KEEP),
+    Stage("report", "R", State.MOVING, "job.Ibcast+", Failure.KEEP),
 )  # fmt: skip
 
 # The new ranks go again, by the communicator that all have (resize._undo_expansion, retreat).
@@ -198,14 +198,14 @@ RETREAT: Table = (
 # Ranks were lost: the others take the newest copy (recovery_in_place.py). What goes wrong here
 # ends the job.
 LOSS: Table = (
-    Stage("regroup", "CL", State.ORDERED, "job.Create_group -> rest"),
-    Stage("align", "CL", State.ORDERED, "rest.Iallreduce rest.Ibcast+"),
-    Stage("ask", "CL", State.ORDERED, "rest.Ibcast+"),
+    Stage("regroup", "CR", State.ORDERED, "job.Create_group -> rest"),
+    Stage("align", "CR", State.ORDERED, "rest.Iallreduce rest.Ibcast+"),
+    Stage("ask", "CR", State.ORDERED, "rest.Ibcast+"),
     Stage("split", "C", State.MOVED, "rest.Split? -> newjob rest.Dup? -> leaving"),
-    Stage("split", "L", State.MOVED, "rest.Split rest.Dup -> leaving"),
-    Stage("part", "CL", State.MOVED, "leaving.Ibarrier?"),
+    Stage("split", "R", State.MOVED, "rest.Split rest.Dup -> leaving"),
+    Stage("part", "CR", State.MOVED, "leaving.Ibarrier?"),
     Stage("part", "C", State.MOVED, "newjob.Ibarrier? leaving.Free? rest.Free?"),
-    Stage("part", "L", State.MOVED, "leaving.Free rest.Free"),
+    Stage("part", "R", State.MOVED, "leaving.Free rest.Free"),
     _grid("C", State.MOVED, "newjob"),
     Stage("restore", "C", State.MOVED, "newjob.Iallgather* newjob.Ibcast* newjob.Iallgather+"),
 )

@@ -258,7 +258,8 @@ class Runtime:
         if items is not None and items.travels and self.carry.active and inner:
             return told[level]  # and gets the job's items where it arrives
         here, there = (
-            f"{'no limit of' if n is None else format(n, 'g')} turns" for n in (count, told[level])
+            f"{'no limit of' if n is None else format(n, 'g')} iterations"
+            for n in (count, told[level])
         )
         if self.copy is None or (over and self.carry.active):
             if over:
@@ -310,7 +311,7 @@ class Runtime:
     def remapped(self, *, stays: bool) -> None:
         """A remap point is over, all data have moved. Retired in ranks that leave the job.
 
-        The order is part of docs/spec/resize.md, "Afterwards".
+        The order is part of docs/spec/resize.md, "After the move".
         """
         if not stays:
             raise self.end.retired()

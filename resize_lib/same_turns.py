@@ -1,11 +1,11 @@
-"""Whether all ranks have made the same turns of the same loops, as they must.
+"""Whether all ranks have made the same iterations of the same loops, as they must.
 
-Several turns share a remap point (pace.py), and the end of a loop that is left by `break` is none.
-So a rank that leaves its loop earlier than the others, or makes more turns, could meet them at a
-remap point of another turn, or at the end, and nobody would know that their data do not belong
-together. So each rank keeps a checksum of the loops that it has begun and left since the last remap
-point (loops.py). It travels in the reduction that a remap point makes anyway, and in the one at the
-end of the session. Where two ranks differ, all hear what each of them has made.
+Several iterations share a remap point (pace.py), and the end of a loop that is left by `break` is
+none. So a rank that leaves its loop earlier than the others, or makes more iterations, could meet
+them at a remap point of another iteration, or at the end, and nobody would know that their data do
+not belong together. So each rank keeps a checksum of the loops that it has begun and left since the
+last remap point (loops.py). It travels in the reduction that a remap point makes anyway, and in the
+one at the end of the session. Where two ranks differ, all hear what each of them has made.
 """
 
 from __future__ import annotations
@@ -57,9 +57,10 @@ def mistake(comm: MPI.Intracomm, loops: Loops) -> Mistake:
     for rank in (0, other):
         made, where = stories[rank]
         told.append(f"rank {rank} has come to {', then '.join(made[same:][:NAMED])} ({where})")
-    return Mistake(f"ranks are in different turns: {'; '.join(told)}: {_ADVICE}")
+    return Mistake(f"ranks are in different iterations: {'; '.join(told)}: {_ADVICE}")
 
 
 _ADVICE = (
-    "all ranks must make the same turns, so what ends a loop must be decided alike on all of them"
+    "all ranks must make the same iterations, so what ends a loop must be decided alike on all of"
+    " them"
 )

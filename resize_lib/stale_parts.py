@@ -126,7 +126,7 @@ class StaleParts:
                 where = caller(sys._getframe(1))
                 self._give_up(
                     f"{where}: this part of {name!r} is from before a resize, its data have moved:"
-                    f" fetch it again in every turn ({name}.local), keep no part or view of one"
+                    f" fetch it again in each iteration ({name}.local), keep no part or view of one"
                 )
         # Not ours: as it was before, by doing it again.
         _libc().sigaction(int(signal.SIGSEGV), ctypes.byref(self._before), None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from pathlib import Path
@@ -350,22 +349,14 @@ def server_start(
             while is_alive(int(str(info["pid"]))):
                 time.sleep(0.2)
         except KeyboardInterrupt:
-            _stop_server(home)
+            bringup.stop_server(home)
 
 
 @server.command("stop")
 def server_stop() -> None:
     """Stop the server; jobs go on."""
-    _stop_server(Home.default())
+    bringup.stop_server(Home.default())
     note("the server is stopped; jobs and agents go on: dq server start brings it back")
-
-
-def _stop_server(home: Home) -> None:
-    info = home.server()
-    os.kill(info["pid"], signal.SIGTERM)
-    bringup.wait_until(
-        lambda: not is_alive(info["pid"], info["create_time"]), 10.0, "the server does not stop"
-    )
 
 
 @server.command("status")

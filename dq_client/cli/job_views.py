@@ -215,7 +215,7 @@ def protection_line(view: dict[str, Any]) -> str:
     line = f"{p['how']}, {view['restarts']} of {p['restarts_max']} restarts, {p['copies']} copies"
     if p["copies"]:
         mib = p["bytes"] / (1 << 20)
-        line += f" ({p['copies_total_s']:.3g} s), the last of turn {p['step']}: {mib:.4g} MiB"
+        line += f" ({p['copies_total_s']:.3g} s), the last of iteration {p['step']}: {mib:.4g} MiB"
     return line + (f"; failing: {p['error']}" if p["error"] else "")
 
 

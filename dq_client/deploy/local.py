@@ -20,7 +20,7 @@ from dq_client.base import opened, storage
 from dq_client.base.connection import Connection
 from dq_client.base.errors import DQError, NoServer, Timeout, UsageError
 from dq_client.base.hardware import shared_out
-from dq_client.base.home import Home
+from dq_client.base.home import Home, is_alive
 from dq_client.deploy.cluster import Cluster
 from dq_client.node import supervision
 from dq_client.node.local_agents import running_agents
@@ -65,6 +65,15 @@ def start_server(home: Home, options: list[str], *, any_will_do: bool = False) -
         process.terminate()
         raise
     return home.server()
+
+
+def stop_server(home: Home) -> None:
+    """Stop the server alone; agents and jobs go on."""
+    info = home.server()
+    os.kill(info["pid"], signal.SIGTERM)
+    wait_until(
+        lambda: not is_alive(info["pid"], info["create_time"]), 10.0, "the server does not stop"
+    )
 
 
 def start_agent(

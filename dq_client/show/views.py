@@ -33,7 +33,7 @@ class Stay(TypedDict):
     ]
     iteration_spread_s: Annotated[
         list[float] | None,
-        told("the middle half of the turns' times lies between these two; null: too few"),
+        told("the middle half of the iteration times lies between these two; null: too few"),
     ]
     redistribution_time_s: Annotated[float, told("what the resize to this size took")]
     decision: Annotated[str, told("the last one here: `expand`, `shrink`, `regrid`, `continue`")]
@@ -54,7 +54,7 @@ class Protection(TypedDict):
     how: Annotated[str, told("`disk`, `partner`, or `recipe`: the program's own checkpoints")]
     restarts_max: Annotated[int, told("how often it may be started again")]
     copies: Annotated[int, told("copies made so far")]
-    step: Annotated[int | None, told("the turn of the newest copy")]
+    step: Annotated[int | None, told("the iteration of the newest copy")]
     copy_s: Annotated[float, told("what the newest copy took")]
     copies_total_s: Annotated[float, told("what all copies have taken")]
     bytes: Annotated[int, told("size of the newest copy")]

@@ -22,7 +22,6 @@ from dq_server.core.model.needs import Needs
 from dq_server.core.model.placing import gpus_of
 from dq_server.core.model.processors import Processors
 from dq_server.core.model.profile import EvolutionProfile
-from dq_server.core.model.protection import Protection
 from dq_server.core.model.sizes import (
     ChainKind,
     Configuration,
@@ -31,6 +30,7 @@ from dq_server.core.model.sizes import (
     nearest_square,
     size_chain,
 )
+from dq_server.core.model.spec import Protection
 from dq_server.core.model.state import State
 from dq_server.core.model.workers import Workers, sizes_between
 from dq_server.core.resting import Rest
@@ -48,7 +48,7 @@ def submission(
 ) -> JobSpec:
     """What a submission asks for; InvalidSpec says in one line what contradicts itself.
 
-    secrets  patterns of variables that no job inherits (core/model/environment.py)
+    secrets  patterns of variables that no job inherits (core/features/lifecycle.py)
     """
     try:
         kind = JobKind(message.kind)

@@ -1,7 +1,7 @@
 """Plan applications whose needs are known in advance, outside a cluster: offline and online.
 
 Offline, a queue of them in order, all known at time 0 (Klein & Pérez 2011, Algorithm 1). One is
-placed by dq_server/core/evolution.py.
+placed by dq_server/core/model/profile.py.
 
 Online, applications arrive over time (the papers' future work). Each arrival is placed at once
 beside everything already promised, from `now` on. An application that has started keeps its
@@ -28,9 +28,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
 
-from dq_server.core.evolution import FitRule, base_fit, place
 from dq_server.core.model.errors import InvariantViolation, SchedulerError
-from dq_server.core.model.profile import EvolutionProfile, ScheduledProfile, Step
+from dq_server.core.model.profile import (
+    EvolutionProfile,
+    FitRule,
+    ScheduledProfile,
+    Step,
+    base_fit,
+    place,
+)
 from dq_server.core.model.stepfunction import StepFunction
 
 

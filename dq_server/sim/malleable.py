@@ -21,8 +21,7 @@ import numpy as np
 
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import JobKind, JobSpec
-from dq_server.core.model.scalability import Scalability
-from dq_server.core.model.sizes import Configuration
+from dq_server.core.model.sizes import Configuration, Scalability
 from dq_server.sim.applications import Application, Iterating
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.speedup import MODELS, ModelledScalability, Speedup, largest_with, nearest_rho

@@ -39,7 +39,7 @@ Layout: TypeAlias = tuple[Sequence[int], Sequence[int], Sequence[int]]
 # dq_type in dq.h
 TYPES = {1: "u1", 2: "i4", 3: "i8", 4: "f4", 5: "f8", 6: "c8", 7: "c16"}
 ENDLESS = -1
-NO_LOOP_YET = "the loop has ended: say with dq_loop how many turns the next one has"
+NO_LOOP_YET = "the loop has ended: say with dq_loop how many iterations the next one has"
 
 
 class ProgramError(Exception):
@@ -150,12 +150,12 @@ class Program:
         """See dq.h."""
         self._is_open()
         if turns < ENDLESS:
-            raise ProgramError(f"a loop of {turns} turns: give a count, or -1 for an endless one")
+            raise ProgramError(f"a loop of {turns} iterations: give 0 or more, or -1 for no end")
         self._end_loop()
         self._wanted, self._ended = turns, False
 
     def next(self) -> bool:
-        """Whether a turn begins."""
+        """Whether an iteration begins."""
         self._is_open()
         if self.left:
             return False
@@ -207,12 +207,12 @@ class Program:
 
     @property
     def step(self) -> int:
-        """The turn."""
+        """The iteration."""
         return self._job().step
 
     @property
     def resized(self) -> bool:
-        """Whether this turn's communicator is not the last turn's."""
+        """Whether this iteration's communicator is not the last iteration's."""
         self._job()
         return self._resized
 

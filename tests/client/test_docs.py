@@ -21,6 +21,7 @@ from harness.pages import FENCE, PAGES, Block, blocks
 from tests.pages.owners import owned
 
 KINDS = ("Tutorial", "How-to", "Reference", "Explanation")
+CODE = ("apps", "dq_client", "dq_server", "harness", "hostfiles", "resize_lib", "tests", "docs")
 
 
 def without_code(text: str) -> str:
@@ -50,6 +51,29 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         assert file.exists(), f"{page.name} links to {target}"
         if anchor:
             assert anchor in anchors(file.read_text()), f"{page.name} links to {target}"
+
+
+def test_pages_for_developers_name_files_that_exist() -> None:
+    """Whole paths, or their ends: `requests/users.py`."""
+    found = [f"/{p.relative_to(ROOT)}" for top in CODE for p in (ROOT / top).rglob("*")]
+    for page in ("ARCHITECTURE.md", "CONTRIBUTING.md", "docs/spec/resize.md"):
+        text = (ROOT / page).read_text()
+        for name in set(re.findall(r"(?<![\w./>])[\w./]*\w\.(?:py|toml)\b", text)):
+            assert any(path.endswith(f"/{name}") for path in found), f"{page} names {name}"
+
+
+def test_no_file_has_marks_of_a_conflict() -> None:
+    files = (*ROOT.glob("*.*"), *(p for top in CODE for p in (ROOT / top).rglob("*.*")))
+    for path in (p for p in files if p.suffix in {".md", ".py", ".toml", ".txt", ".js", ".json"}):
+        assert not re.search(r"^(<{7}|>{7}) ", path.read_text(), re.MULTILINE), path
+
+
+def test_docstrings_of_packages_name_files_that_exist() -> None:
+    for package in (file for top in CODE for file in (ROOT / top).rglob("__init__.py")):
+        told = ast.get_docstring(ast.parse(package.read_text())) or ""
+        here = {path.name for path in package.parent.iterdir()}
+        wrong = set(re.findall(r"^(\w+\.py)\b", told, re.MULTILINE)) - here
+        assert not wrong, f"{package.relative_to(ROOT)} names {sorted(wrong)}"
 
 
 def test_every_page_is_in_one_of_the_four_kinds() -> None:

@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from dq_server.core.evolution import FIT_RULES
 from dq_server.core.model.errors import SchedulerError
-from dq_server.core.model.profile import EvolutionProfile
+from dq_server.core.model.profile import FIT_RULES, EvolutionProfile
 from dq_server.core.settings import configured
 from dq_server.sim.engine import Simulation
 from dq_server.sim.evolution import OnlinePlanner, plan_ahead, plan_offline

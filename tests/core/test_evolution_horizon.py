@@ -7,8 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dq_server.core.evolution import FIT_RULES
-from dq_server.core.model.profile import EvolutionProfile
+from dq_server.core.model.profile import FIT_RULES, EvolutionProfile
 from dq_server.sim.evolution import (
     OnlinePlanner,
     check_plan,

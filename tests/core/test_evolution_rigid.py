@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dq_server.core.evolution import FIT_RULES
-from dq_server.core.model.profile import EvolutionProfile, ScheduledProfile
+from dq_server.core.model.profile import FIT_RULES, EvolutionProfile, ScheduledProfile
 from dq_server.sim.evolution import OnlinePlanner
 
 GROWS = EvolutionProfile(((30, 1), (30, 3)))

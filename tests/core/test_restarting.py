@@ -13,7 +13,7 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.actions import JobFinished, JobRestarts, VacateProcessors
 from dq_server.core.model.errors import InvalidSpec, InvalidTransition
 from dq_server.core.model.jobs import Job, JobState
-from dq_server.core.model.protection import Protection, torn_down
+from dq_server.core.model.spec import Protection, torn_down
 from tests.core.cluster import Cluster, MakeCluster, ending, state
 
 DISK = Protection("disk")
@@ -235,9 +235,9 @@ def test_copies_and_what_they_cost(cluster: MakeCluster) -> None:
     assert (Copies.of(job).count, Copies.of(job).step, Copies.of(job).total_s) == (2, 6, 1.0)
     reasons = {r.code: r.text for r in explain(c.scheduler, job, 0)}
     assert "disk full" in reasons["unprotected"]
-    assert "2 copies in all, of turn 6 the last: 0.25 s for 1 MiB, 1 s in total" in str(reasons)
+    assert "of iteration 6 the last: 0.25 s for 1 MiB, 1 s in total" in str(reasons)
     c.end(job, 9)
-    assert "from the copy of turn 6" in job.decisions[-2].reason.text
+    assert "from the copy of iteration 6" in job.decisions[-2].reason.text
 
 
 def test_no_hold_in_between(cluster: MakeCluster) -> None:

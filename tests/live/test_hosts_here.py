@@ -102,6 +102,29 @@ def test_hosts_that_can_be_used_come_up_and_the_others_are_named(
     assert not (home / "agents" / "beta" / "credentials").exists()
 
 
+def test_up_after_the_server_was_killed_ends_no_job(by_ssh: Live, tmp_path: Path) -> None:
+    file = hosts(tmp_path, 'names = "alpha"', f'names = "beta"\nhome = "{tmp_path / "there"}"')
+    by_ssh.dq("up", "--cluster", file, "--detach")
+    by_ssh.dq("submit", "-n", "2", "--", "sleep", "300")
+    until(lambda: '"running"' in by_ssh.dq("job", "1", "--json"), "it does not start")
+    agents = local_agents.running_agents(Home(tmp_path / "there"))
+    other = tmp_path / "other"
+    other.mkdir()
+    for again in (hosts(other, 'names = "away"'), file):
+        process_tree.kill([by_ssh.home.server()["pid"]])
+        until(lambda: by_ssh.run("server", "status").returncode == 3, "it is there")
+        done = by_ssh.run("up", "--cluster", again, "--detach", "--json")
+        if again != file:
+            assert done.returncode == 1, done.stderr
+            by_ssh.dq("server", "start", "--detach")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["hosts"] == ["alpha", "beta"]
+    assert json.loads(by_ssh.dq("job", "1", "--json"))["job"]["state"] == "running"
+    assert local_agents.running_agents(Home(tmp_path / "there")) == agents
+    by_ssh.dq("down", "--force")
+    assert not local.leftovers(by_ssh.home)
+
+
 def is_known(cluster: Live, home: Home) -> bool:
     """Whether the server has heard from the agent that runs there now."""
     now, told = (

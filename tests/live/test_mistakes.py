@@ -71,7 +71,7 @@ FAIL = {
     "uneven loops": uneven("turn 1 of 60 of loop 1", also="turn 1 of 61 of loop 1"),
     "uneven inner loops": uneven("in it turn 1 of 3 of", also="in it turn 1 of 4 of"),
     "one breaks early": uneven("come to turn 57 of loop 1, then", also="come to turn 58 of loop 1"),
-    "one breaks late": uneven("all ranks must make the same turns"),
+    "one breaks late": uneven("all ranks must make the same iterations"),
     "other names": uneven("loop 1 'loop0'", also="loop 1 'loop1'"),
     "one raises, others communicate": uneven("ValueError: bad"),
     "one exits with 3": uneven("exit code 3", code=3),

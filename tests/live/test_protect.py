@@ -123,7 +123,7 @@ def test_a_lost_node_is_a_shrink(bench: Protected, first: bool, protect: m.Prote
     view = bench.right_end(job)
     assert view["processors"] == 2
     assert f"node {node} was lost" in bench.story(job)
-    assert "restart 1 of 3 from the copy of turn" in bench.story(job)
+    assert "restart 1 of 3 from the copy of iteration" in bench.story(job)
     until(lambda: bench.idle() == 2, "processors were lost")
     before, again = (line for line in _lines(bench, job) if line.startswith("begin "))
     assert (before, again.split()[1]) == ("begin 4 at 0", "2")

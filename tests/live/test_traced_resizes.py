@@ -75,7 +75,7 @@ def test_ranks_that_have_lost_others(bench: Traced, sizes: list[int | str], left
     assert len(lines) == 3, "each rank that lives"
     for line in lines:
         table = as_one(LOSS) if left == 3 else LOSS
-        check(table, Role.CONTINUING if line["stays"] else Role.LEAVING, line)
+        check(table, Role.CONTINUING if line["stays"] else Role.RETIRING, line)
 
 
 @pytest.mark.parametrize("bench", ["restart"], indirect=True)
@@ -93,4 +93,4 @@ def test_ranks_that_make_way(bench: Traced) -> None:
     lines = bench.traced("restart")
     assert len(lines) == 2
     for line in lines:
-        check(RESTART, Role.LEAVING, line)
+        check(RESTART, Role.RETIRING, line)

@@ -34,7 +34,7 @@ def traced(which: str, folder: Path, ranks: int = 2) -> dict[int, list[Line]]:
 def role_of(number: int, line: Line) -> Role:
     if line["role"] == "new":
         return Role.JOINING
-    return Role.LEAVING if line["rank"] in LEAVING.get(number, ()) else Role.CONTINUING
+    return Role.RETIRING if line["rank"] in LEAVING.get(number, ()) else Role.CONTINUING
 
 
 def check(line: Line, table: Table, role: Role) -> None:
@@ -83,4 +83,4 @@ def test_a_smaller_or_another_grid_that_fails_leaves_all_as_it_was(
     assert len(lines) == 4
     for line in lines:
         leaves = line["step"] == "SHRINK" and line["rank"] in (0, 2)
-        check(line, failed(table, stage), Role.LEAVING if leaves else Role.CONTINUING)
+        check(line, failed(table, stage), Role.RETIRING if leaves else Role.CONTINUING)

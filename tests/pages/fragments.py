@@ -82,6 +82,11 @@ AROUND: dict[tuple[str, int], tuple[str, str]] = {
         "def denominators(first, m):\n    return np.arange(first, first + m)",
         "for _ in rs.iterations(3):\n    assert m == n // rs.size and len(implicit) == m",
     ),
+    ("porting.md", 3): (
+        "rs, n, steps, comm = resize_lib.session(), 12, 5, MPI.COMM_WORLD\n"
+        'u = rs.array("u", n, init=lambda i: i)\ndef count(part):\n    return len(part)',
+        "assert hits == (n * steps if comm.rank == 0 else None)",
+    ),
     ("programs.md", 0): (CELLS + "def smooth(part, comm):\n    pause()\n    part += 1\n"
                          "def refine(part, comm):\n    time.sleep(0.02)\n    part += 1",
                          "assert np.all(u.local == 80)"),

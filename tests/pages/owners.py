@@ -36,7 +36,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "mpi.md": ("other-mpi", "config", "- builds mpi4py: make test-mpi MPIS=debian-mpich"),
     "nodes.md": ("shell", "shell", "config", "shell", "shell"),
     "pool.md": ("cluster", "shell"),
-    "porting.md": ("shell", "ranks", "ranks", "shell", "shell"),
+    "porting.md": ("shell", "ranks", "ranks", "ranks", "shell", "shell"),
     "programs.md": ("job", "job", "job", "job", "job", "job"),
     "protection.md": ("shell",),
     "python.md": ("client", "client", "client"),

@@ -122,7 +122,7 @@ BEFORE: dict[str, dict[int, str]] = {
     # What differs is what is shown.
     "porting.md": {0: 'diff() { command diff "$@" || [ $? = 1 ]; }\n'
                       'dq() { command dq "$@" || [ "$1 $?" = "check 1" ]; }\n',
-                   3: "cp -r docs/examples/porting/* .\n"},
+                   4: "cp -r docs/examples/porting/* .\n"},
     "protection.md": {0: LOCAL.format(8)},
     "scheduling.md": {0: LOCAL.format(25) + "dq submit --array 0-12 -- sleep 40\n"},
     "quotas.md": {1: LOCAL.format(2)},

@@ -104,7 +104,7 @@ class Simulation:
                 continue
             self._enters(rank, stage.state)
             if stage.name in ("move", "restore"):
-                rank.new = rank.role is not Role.LEAVING  # its parts are filled: that is agreed on
+                rank.new = rank.role is not Role.RETIRING  # its parts are filled: that is agreed on
             if self.error == (stage.name, rank.number) and not stage.agrees:
                 self._ends(rank)
                 return
@@ -162,7 +162,7 @@ class Simulation:
     def _first(self) -> int:
         """Who is rank 0 when the resize is over."""
         aborted = any(rank.state is State.ABORTED for rank in self.ranks)
-        stay = [r.number for r in self.ranks if aborted or r.role is not Role.LEAVING]
+        stay = [r.number for r in self.ranks if aborted or r.role is not Role.RETIRING]
         return min(stay, default=0)
 
     def _drops_old(self, rank: Rank) -> None:
@@ -170,7 +170,7 @@ class Simulation:
         if not any(stage.state is State.MOVING for stage in self.table):
             return  # the data come from a copy
         for other in self.ranks:
-            assert other.new or other.role is Role.LEAVING, "somebody still reads its old parts"
+            assert other.new or other.role is Role.RETIRING, "somebody still reads its old parts"
 
     def _ends(self, rank: Rank) -> None:
         """MPI_Abort: nothing is left of the job but its copy."""

@@ -15,10 +15,10 @@ from harness.resize_calls import calls_of
 from resize_lib.resize_protocol import TABLES, TRANSITIONS, Failure, Role, State, Table
 from tests.plan.resize_simulator import Deadlock, Simulation
 
-C, J, L = Role.CONTINUING, Role.JOINING, Role.LEAVING
+C, J, R = Role.CONTINUING, Role.JOINING, Role.RETIRING
 ROLES = {
-    "expand": [C, C, J, J], "shrink": [L, C, C, L], "regrid": [C, C, C], "restart": [L, L],
-    "loss": [C, C, L],
+    "expand": [C, C, J, J], "shrink": [R, C, C, R], "regrid": [C, C, C], "restart": [R, R],
+    "loss": [C, C, R],
 }  # fmt: skip
 RESIZES = sorted(ROLES)
 SEEDS = st.integers(0, 2**32)
@@ -50,7 +50,7 @@ def test_without_an_error_every_rank_comes_to_the_end(kind: str, seed: int) -> N
     found = simulated(kind, seed, None)
     assert found.told == [State.COMMITTED]
     for rank in found.ranks:
-        stays = rank.role is not L
+        stays = rank.role is not R
         if kind == "restart" or not stays:
             continue
         assert rank.new

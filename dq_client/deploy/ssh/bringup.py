@@ -185,8 +185,9 @@ def bring_up(
     """Server here, an agent on each host; returns once all that can be used have reported.
 
     `say` is told of every host that cannot. DQError, and nothing is left, if none can (or, with
-    `need_all`, if one cannot).
+    `need_all`, if one cannot). Agents that have outlived their server, and their jobs, go on.
     """
+    begun = not noted_hosts(home)
     if address is None:
         place = network.server_place(cluster.network, [h.name for h in cluster.hosts])
         wanted = cluster.network
@@ -203,7 +204,10 @@ def bring_up(
         _require(len(up), len(cluster.hosts), need_all=need_all)
     except BaseException:
         with suppress(DQError):
-            bring_down(home, force=True, say=say)
+            if begun:
+                bring_down(home, force=True, say=say)
+            else:
+                local.stop_server(home)
         raise
     return Brought(info, up, problems)
 

@@ -27,7 +27,7 @@ from typing import TextIO
 import msgspec
 import psutil
 
-from dq_client.base import process_tree
+from dq_client.base import credentials, process_tree
 from dq_client.base.credentials import Credentials, encode
 from dq_client.base.errors import DQError
 from dq_client.base.home import Home, is_alive, machine
@@ -108,12 +108,17 @@ def main() -> int:
                 case Check():
                     say(examine(asked))
                 case Begin():
-                    begun, agent = asked, start(asked)
+                    begun = asked
+                    if (there := outlived(asked)) is not None:
+                        say(Begun(there.pid))
+                        continue
+                    agent = start(asked)
                     until_s = time.monotonic() + KEPT_WITHIN_S
                     say(Begun(agent.pid))
                 case Keep():
-                    agent = None
-                    kept_alive.begin(Home(Path(begun.home)), begun.name, described(begun))
+                    if agent is not None:
+                        agent = None
+                        kept_alive.begin(Home(Path(begun.home)), begun.name, described(begun))
                     return 0
                 case End():
                     say(end(Home(Path(asked.home)), asked.name))
@@ -158,6 +163,19 @@ def say(answer: Answered, to: TextIO | None = None) -> None:
     with contextlib.suppress(OSError):
         out.write(f"{MARK}{msgspec.json.encode(answer).decode()}\n")
         out.flush()
+
+
+def outlived(begin: Begin) -> psutil.Process | None:
+    """The agent that has outlived the server of this cluster, and connects to this one."""
+    home = Home(Path(begin.home))
+    agent = running(home, begin.name)
+    if agent is None:
+        return None
+    with contextlib.suppress(DQError):
+        had, has = credentials.of_agent(home, begin.name), begin.credentials
+        if (had.address, had.server_public) == (has.address, has.server_public):
+            return agent
+    return None
 
 
 def start(begin: Begin) -> subprocess.Popen[bytes]:

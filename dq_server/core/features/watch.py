@@ -2,10 +2,10 @@
 
 A rank that leaves its session while the others go on, or that gets stuck, leaves them waiting for
 ever, and MPI says nothing. So ranks report (resize_lib/watch.py): one that has left and to whose
-end the others do not come; one that has been in a turn, or waits at its end, for much longer than
-turns take. No rank knows more than that. Together they tell:
+end the others do not come; one that has been in an iteration, or waits at its end, for much longer
+than iterations take. No rank knows more than that. Together they tell:
 
-* a rank that has left, and another that waits in a turn whose remap point the first has never
+* a rank that has left, and another that waits in an iteration whose remap point the first has never
   reached, or came to it long ago: they can never meet. The job fails, with both places named.
 * every rank waits for others, at different places, and has for a while: none can ever go on. The
   job fails, too.
@@ -32,10 +32,10 @@ SHOWN = 3  # ranks that a reason names
 DEADLOCK_S = 20.0  # before ranks that all wait are taken to wait for one another
 
 declare(
-    rank_left="rank {rank} left the job after {turns} turns ({where}), and rank {other} waits for"
-    " it in a later one ({other_where}), but all ranks must make the same turns",
+    rank_left="rank {rank} left the job after {turns} iterations ({where}), and rank {other} waits"
+    " for it in a later one ({other_where}), but all ranks must make the same iterations",
     ranks_deadlocked="all ranks wait for one another, for {for_s:.0f} s at least: {ranks}: all"
-    " ranks must make the same turns and the same calls",
+    " ranks must make the same iterations and the same calls",
     rank_missing="no remap point for {for_s:.0f} s, {usual}: {ranks}",
     resize_order_waits="the order to go to {next_size} waits for its next remap point",
 )
@@ -56,10 +56,8 @@ class Word:
 
 
 @dataclass(slots=True)
-class Watched(Record):
+class Watched(Record, key="Watched"):
     """Of a job: the ranks of its present start that have said something, and not taken it back."""
-
-    key = "Watched"
 
     words: dict[int, Word] = field(default_factory=dict)
 
@@ -99,7 +97,7 @@ class Watching(Feature):
         missing = _missing(words, turn.now)
         if missing is not None:
             job.note(turn.now, "watch", missing)
-            if _action(turn, job) == "kill":
+            if (job.spec.watch or turn.config.of(WatchOptions).action) == "kill":
                 turn.kill(job, missing, to=JobState.FAILED)
 
     @handles(ev.SizeReleased)
@@ -156,10 +154,6 @@ def _ordered(job: Job) -> int:
     return target.size if target is not None and target != job.configuration else 0
 
 
-def _action(turn: Turn, job: Job) -> str:
-    return job.spec.watch or turn.config.of(WatchOptions).action
-
-
 def _never_meet(words: Mapping[int, Word]) -> Reason | None:
     """Why these ranks can never come together again; None: they may."""
     gone = {rank: word for rank, word in words.items() if word.what == "left"}
@@ -204,7 +198,7 @@ def _missing(words: Mapping[int, Word], now: float) -> Reason | None:
         return None
     since_s = min(word.at_s - word.for_s for word in stuck.values())
     usual_s = max(word.usual_s for word in stuck.values())
-    usual = f"where a turn takes {usual_s:.3g} s at most" if usual_s else "it is the first turn"
+    usual = f"where one takes {usual_s:.3g} s at most" if usual_s else "in the first iteration"
     # Those that do not wait for others are the ones to look at.
     order = sorted(stuck, key=lambda rank: (stuck[rank].waits, rank))
     told = [f"rank {rank}: {stuck[rank].where}" for rank in order[:SHOWN]]

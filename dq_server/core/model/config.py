@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 
 from dq_server.core.model.errors import ConfigError
 from dq_server.core.model.launching import Launching
-from dq_server.core.model.options import Options
-from dq_server.core.model.plain import decoded
+from dq_server.core.model.options import Options, decoded
 
 _O = TypeVar("_O", bound=Options)
 
@@ -41,7 +40,7 @@ class SchedulerConfig:
     launching          launcher of the ranks, from the next start on (model/launching.py). A
                        server sets it from [launch]
     keep_ended         ended jobs remembered for queries
-    keep_decisions     decisions remembered per job; 0: none
+    keep_decisions     decisions of a job that dq why has: the first and the latest; 0: none
     walltime_warning_s  how long before the walltime ends the owner is warned
     sweet_spot         "thesis": climb size by size, keep the first one found; "search": go where a
                        fitted model expects to gain, verdicts on sizes age (model/search.py,

@@ -17,8 +17,8 @@ OPENS_WITHIN_S = 10.0
 class WatchOptions(Options):
     """What is noticed, and what is done.
 
-    limit_s  how much longer than a turn usually takes a rank may be missing from a remap point or
-             from a resize; how long ranks that are to join may take to come to the loop
+    limit_s  seconds beyond the longest iteration that a rank may be late at a remap point or in a
+             resize; also how long joining ranks may take to reach the loop
     action   "warn" reports it (dq why); "abort" gives up the resize whose ranks do not come, and
              reports the rest; "kill" ends the job
     """

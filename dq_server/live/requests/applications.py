@@ -61,7 +61,7 @@ def remap(desk: Desk, call: Call[m.RemapPoint]) -> m.ReplyBody:
     actions = desk.apply(translate.remap_point(body, who.job, who.instance))
     for action in actions:
         if isinstance(action, AnswerRemap) and action.job == who.job:
-            job = desk.scheduler.job(who.job)
+            job = desk.scheduler.state.job(who.job)
             standing = answer_of(job)
             about = translate.dynamic_answer(standing, desk.now()) if standing else None
             each = body.iterations / (body.silent + 1)

@@ -15,9 +15,9 @@ from dq_server.core.explain import explain
 from dq_server.core.features.draining import Drain, Drains, holders, state_of
 from dq_server.core.features.maintenance import Windows
 from dq_server.core.features.reservations import Booked, Inside
-from dq_server.core.model.background import load_of
 from dq_server.core.model.jobs import Job, JobState, Stay
 from dq_server.core.model.places import Places as JobPlaces
+from dq_server.core.model.places import load_of
 from dq_server.core.model.placing import in_use
 from dq_server.core.model.processors import Node
 from dq_server.core.model.state import State

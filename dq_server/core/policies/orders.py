@@ -1,14 +1,16 @@
-"""Priority: the queue by score, highest first; of equal scores the older submission is first.
+"""In which order jobs wait: FCFS, priority, fairshare.
+
+Priority: the queue by score, highest first; of equal scores the older submission is first.
 
 A job's score is the sum of: the priority in its own description; what its user, group, account,
 class and QoS are worth; `wait_per_hour` for each hour it waited; `size_per_processor` for each
-processor it asks for; `fairshare` times its user's fairshare factor (model/usage.py). Fairshare
-alone is the same with only that weight.
+processor it asks for; `fairshare` times its user's fairshare factor (`fairshare_factors`).
+Fairshare alone is the same with only that weight.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from dq_server.core.model.config import SchedulerConfig
@@ -16,7 +18,6 @@ from dq_server.core.model.errors import ConfigError
 from dq_server.core.model.jobs import Job, JobSpec
 from dq_server.core.model.options import Options
 from dq_server.core.model.state import State
-from dq_server.core.model.usage import fairshare_factors
 from dq_server.core.policies.base import QueueOrder
 
 WEEK_S = 7 * 86_400.0
@@ -122,3 +123,30 @@ def _fair(state: State, weights: PriorityConfig, now: float) -> dict[str, float]
         used[job.spec.user] = used.get(job.spec.user, 0.0) + since_s * job.in_use
     users = {job.spec.user for job in state.queue.values()}
     return fairshare_factors(used, users, weights.shares)
+
+
+class FcfsOrder(QueueOrder):
+    """Submission order; ids break ties because they are given in that order."""
+
+    def ordered(self, state: State, now: float) -> Iterable[Job]:
+        return state.queue.values()
+
+
+def fairshare_factors(
+    used: Mapping[str, float], users: set[str], shares: Mapping[str, float]
+) -> dict[str, float]:
+    """The factor of each of `users`; who has no entry in `shares` has a share of 1.
+
+    It is 2 ** (-usage / share), both as parts of the whole: 1 for who used nothing, 0.5 for who
+    used exactly their share, towards 0 beyond (the usual form, as in Slurm's multifactor plugin).
+    What running jobs have used so far counts.
+    """
+    everyone = users | used.keys()
+    all_shares = sum(shares.get(user, 1.0) for user in everyone)
+    all_used = sum(used.values())
+    factors = {}
+    for user in users:
+        share = shares.get(user, 1.0) / all_shares if all_shares else 0.0
+        part = used.get(user, 0.0) / all_used if all_used else 0.0
+        factors[user] = 2.0 ** (-part / share) if share else 0.0
+    return factors
