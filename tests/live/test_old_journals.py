@@ -89,9 +89,9 @@ def read_again(scheduler: Scheduler) -> bytes:
     return snapshot.encode(read, 0.0)
 
 
-# A backfilled job is told why in other words since. These lives are followed as recorded, as those
+# Reasons that a job keeps are told in other words since. These lives are followed as recorded, as those
 # are whose sizes are found by another rule now.
-OTHER_WORDS = {"life-11", "life-25"}
+OTHER_WORDS = {"life-5", "life-11", "life-25"}
 
 
 @pytest.mark.parametrize("name", NAMES)

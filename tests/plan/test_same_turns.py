@@ -124,4 +124,4 @@ def test_the_number_of_turns_and_the_name_count() -> None:
     again = bounds(first(5, ""))
     assert not differ(again)
     assert (again == plain).all()
-    assert first(5, "inner").made == ["turn 1 of 5 of loop 1 'inner'"]
+    assert first(5, "inner").made == ["iteration 1 of 5 of loop 1 'inner'"]
