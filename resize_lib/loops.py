@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from resize_lib.setup_calls import SetupCalls
+from resize_lib.state.program import Items
 
 if TYPE_CHECKING:
     from resize_lib.runtime import Runtime
@@ -59,6 +60,7 @@ class Loop:
     begun_inside: int = 0  # loops, in this turn
     points_inside: bool = False  # remap points, in this turn
     functions: int = 0  # of the program, that run around it
+    items: Items | None = None  # what it is over
     iterator: weakref.ref[Iterator[int]] | None = None  # what `Loops.run` has returned
 
 
@@ -192,6 +194,11 @@ class Loops:
         found = [loop.iterator() for loop in self._running if loop.iterator is not None]
         return [iterator for iterator in found if iterator is not None]
 
+    @property
+    def items(self) -> list[Items | None]:
+        """What the loops that are running are over."""
+        return [loop.items for loop in self._running]
+
     def can_go_back(self, position: Position) -> bool:
         """Whether only the turn of the innermost loop lies between here and there."""
         here = self.position
@@ -204,7 +211,7 @@ class Loops:
         count, loop.turn = loop.turn - position[-1][1], position[-1][1]
         return loop.iterator() if loop.iterator is not None else None, count
 
-    def run(self, count: float | None, name: str = "", *, items: bool = False) -> Iterator[int]:
+    def run(self, count: float | None, name: str = "", items: Items | None = None) -> Iterator[int]:
         """The turns of the loop that begins here; endless without `count`, over `count` `items`."""
         itself: list[weakref.ref[Iterator[int]]] = []
         turns = self._turns(count, name, items, itself)
@@ -215,7 +222,7 @@ class Loops:
         self,
         count: float | None,
         name: str,
-        items: bool,
+        items: Items | None,
         itself: list[weakref.ref[Iterator[int]]],
     ) -> Iterator[int]:
         self._iterator = itself[0]()
@@ -258,7 +265,7 @@ class Loops:
         count: float | None = None,
         *,
         kind: Kind = "turns",
-        items: bool = False,
+        items: Items | None = None,
     ) -> Iterator[Loop | None]:
         """The loop that begins here, while it is the innermost; None if the job has left it."""
         if not self._begun:
@@ -268,7 +275,7 @@ class Loops:
         iterator, self._iterator = self._iterator, None
         loop, around = self._begin(name, count, kind, items, iterator), list(self._running)
         if loop is not None and iterator is not None:
-            loop.iterator = weakref.ref(iterator)
+            loop.iterator, loop.items = weakref.ref(iterator), items
         del iterator
         if loop is None:
             yield None
@@ -309,7 +316,7 @@ class Loops:
         name: str,
         count: float | None,
         kind: Kind,
-        items: bool,
+        items: Items | None,
         iterator: Iterator[int] | None,
     ) -> Loop | None:
         """The loop that begins here; None if the job has left it already."""
@@ -334,8 +341,10 @@ class Loops:
         if number < target[level][0]:
             return None
         # The program may have computed its own from values that are still to come.
-        length = self._session.length(level, count, items=items)
+        length = self._session.length(level, count, items)
         loop = self._loop(number, target[level][1], label, name, length, kind)
+        loop.items = items
+        loop.iterator = weakref.ref(iterator) if iterator is not None else None
         if loop.turn and iterator is not None:
             self._session.skips(iterator, loop.turn)
         if level == len(target) - 1:

@@ -38,6 +38,7 @@ from resize_lib.stale_parts import StaleParts
 from resize_lib.state.carry import Carry
 from resize_lib.state.copies import Copies
 from resize_lib.state.iterators import go_on
+from resize_lib.state.program import Items
 from resize_lib.succession import succession_of
 from resize_lib.taskfarm import Farms
 from resize_lib.watch import Watch
@@ -247,25 +248,29 @@ class Runtime:
             if self.succession is not None:
                 self.succession.arrived()
 
-    def length(self, level: int, count: float | None, *, items: bool) -> float | None:
-        """How many turns the loop has that the job is in at this level (0: outermost).
+    def length(self, level: int, count: float | None, items: Items | None) -> float | None:
+        """How many iterations the loop has that the job is in at this level (0: outermost).
 
-        `count`: what the program says in a rank that is not there yet; `items`: it is over so many,
-        and after a restart these are as many as the program has by now. None: no limit.
-        LoopError if this rank cannot make the job's turns.
+        `count`: what the program says in a rank that is not there yet; `items`: what it is over.
+        Items that do not travel are after a restart those of the program. None: no limit.
+        LoopError if this rank cannot make the job's iterations.
         """
         told = self.job.lengths
         if level >= len(told) or told[level] == count:
             return count
+        over = items is not None and items.sequence is not None
+        inner = level == len(told) - 1 or (count or 0) > (told[level] or 0)
+        if items is not None and items.travels and self.carry.active and inner:
+            return told[level]  # and gets the job's items where it arrives
         here, there = (
             f"{'no limit of' if n is None else format(n, 'g')} iterations"
             for n in (count, told[level])
         )
-        if self.copy is None:
-            if items:
+        if self.copy is None or (over and self.carry.active):
+            if over:
                 raise LoopError(f"its loop is over a sequence of {here}, the job's of {there}")
             return told[level]
-        kept = count if items else told[level]
+        kept = count if over else told[level]
         if self.rank == 0:
             say(f"a loop has {here} in the program and {there} in the copy")
         return kept

@@ -89,8 +89,8 @@ def read_again(scheduler: Scheduler) -> bytes:
     return snapshot.encode(read, 0.0)
 
 
-# Reasons that a job keeps are told in other words since. These lives are followed as recorded, as those
-# are whose sizes are found by another rule now.
+# Reasons that a job keeps are told in other words since. These lives are followed as recorded, as
+# those are whose sizes are found by another rule now.
 OTHER_WORDS = {"life-5", "life-11", "life-25"}
 
 
