@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dq_client.base.home import is_alive
+from dq_client.base.home import Home, is_alive
+from dq_client.deploy.local import leftovers
 from tests.on_batch_system import Fake, killed_while_it_asks
 from tests.slurm.minislurm import MiniSlurm
 from tests.slurm.on_slurm import OnSlurm
@@ -136,7 +137,10 @@ def test_outside_of_an_allocation_it_says_what_to_do(on_slurm: OnSlurm) -> None:
 
 
 def test_two_batch_scripts_at_once_have_a_cluster_each(on_slurm: OnSlurm, slurm: MiniSlurm) -> None:
-    """As in docs/slurm.md, and with one DQ_HOME: each finds its own, and ends no other."""
+    """As in docs/slurm.md, and with one DQ_HOME: each finds its own, and ends no other.
+
+    The second one forgets `dq down` and a running job: they end with its allocation.
+    """
     folder = on_slurm.home.root.parent
     script = folder / "two.sh"
     script.write_text(
@@ -149,7 +153,9 @@ def test_two_batch_scripts_at_once_have_a_cluster_each(on_slurm: OnSlurm, slurm:
         "dq jobs --all --json > jobs.json\n"
         "other=$(ls -d $DQ_HOME/allocations/* | grep -v -- -$SLURM_JOB_ID)\n"
         "DQ_HOME=$other dq jobs 2> refused; echo $? > code\n"
-        "dq down\n"
+        "if [ $(basename $1) = one ]; then dq down; exit; fi\n"
+        "dq submit -n 2 -- sleep 1000; until dq jobs | grep -q running; do sleep .2; done\n"
+        "touch left\n"
     )
     env = [f"{name}={on_slurm.env[name]}" for name in ("PATH", "DQ_HOME")]
     jobs = {}
@@ -169,6 +175,10 @@ def test_two_batch_scripts_at_once_have_a_cluster_each(on_slurm: OnSlurm, slurm:
         (job,) = json.loads((folder / name / "jobs.json").read_text())["jobs"]
         assert (job["id"], job["state"]) == (1, "done"), said
     assert sorted(seen) == ["n1", "n2", "n3", "n4"]
+    assert (folder / "two" / "left").exists()
+    homes = [Home(home) for home in (on_slurm.home.root / "allocations").iterdir()]
+    assert len(homes) == 2
+    on_slurm.until(lambda: not any(map(leftovers, [on_slurm.home, *homes])))
 
 
 def test_slurms_memory_limit_is_the_nodes_memory(on_slurm: OnSlurm) -> None:
