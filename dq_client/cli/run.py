@@ -17,7 +17,7 @@ from dq_client.base.errors import DQError, Refused
 from dq_client.cli.logs import more_about
 from dq_client.cli.requests import server
 from dq_client.cli.script_options import with_script_options
-from dq_client.cli.submit import has_sizes, submission, submit, until_ended
+from dq_client.cli.submit import has_sizes, note_protection, submission, submit, until_ended
 from dq_client.show.job_output import output_of
 from dq_client.show.output import note
 
@@ -103,6 +103,7 @@ def signals() -> Iterator[None]:
 def _submitted(connection: Connection, body: m.Submit) -> int:
     reply = connection.call(body, timeout_s=10.0)
     assert isinstance(reply, m.Submitted)
+    note_protection(connection, body, reply)
     return reply.job
 
 

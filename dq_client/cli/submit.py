@@ -127,9 +127,10 @@ INF = float("inf")
 @click.option("--after-any", metavar="ID,ID", help="Start once these jobs have ended.")
 @click.option("--after-not", metavar="ID,ID", help="Start once these jobs have failed.")
 @click.option(
-    "--protect", is_flag=False, flag_value="disk", type=click.Choice(["disk", "partner"]),
+    "--protect", is_flag=False, flag_value="auto", type=click.Choice(["auto", "disk", "partner"]),
     help="Copy the data at remap points, on disk or in another node's memory; restart from the"
-    " last copy when a node or a rank is lost. Alone: disk.",
+    " last copy when a node or a rank is lost. Alone, or auto: the server chooses partner for a job"
+    " of several nodes where nodes come from a pool or are on several machines, else disk.",
 )  # fmt: skip
 @click.option(
     "--protect-every", metavar="K|TIME",
@@ -214,6 +215,7 @@ def submit(ctx: click.Context, /, program: tuple[str, ...], **options: Any) -> i
     with server() as connection:
         reply = connection.call(body, timeout_s=10.0)
         assert isinstance(reply, m.Submitted)
+        note_protection(connection, body, reply)
         if o["as_json"] and body.array is not None:
             print_json(job={"id": reply.job}, jobs=reply.jobs)
         elif o["as_json"]:
@@ -221,6 +223,18 @@ def submit(ctx: click.Context, /, program: tuple[str, ...], **options: Any) -> i
         else:
             say(reply.job)
         return wait_for(connection, reply.job, sized=has_sizes(o)) if o["wait"] else 0
+
+
+def note_protection(connection: Connection, body: m.Submit, reply: m.Submitted) -> None:
+    """Print a note if the server has chosen partners' memory for the copies of the job's data."""
+    if body.protect is None or body.protect.how != "auto":
+        return
+    view = ask(connection, m.JobQuery((reply.jobs or [reply.job])[0]))
+    if view["protection"]["how"] == "partner":
+        note(
+            "protected by partner: each copy is in memory, on two nodes; with --protect disk it is"
+            " in files"
+        )
 
 
 def message_of(words: Sequence[str]) -> tuple[m.Submit, str]:

@@ -30,7 +30,7 @@ from dq_server.core.model.sizes import (
     nearest_square,
     size_chain,
 )
-from dq_server.core.model.spec import Protection
+from dq_server.core.model.spec import AUTO, Protection, chosen
 from dq_server.core.model.state import State
 from dq_server.core.model.workers import Workers, sizes_between
 from dq_server.core.resting import Rest
@@ -45,10 +45,12 @@ def submission(
     capacity: int,
     launching: Launching = Launching.JOIN,
     secrets: tuple[str, ...] = (),
+    node: int | None = None,
 ) -> JobSpec:
     """What a submission asks for; InvalidSpec says in one line what contradicts itself.
 
     secrets  patterns of variables that no job inherits (core/features/lifecycle.py)
+    node     processors of the largest node, if nodes may be on several machines; else None
     """
     try:
         kind = JobKind(message.kind)
@@ -90,7 +92,7 @@ def submission(
         after_any=tuple(dict.fromkeys(message.after_any)),
         after_not=tuple(dict.fromkeys(message.after_not)),
         profile=profile,
-        protection=_protection(message.protect),
+        protection=_protection(message.protect, max(initial, *(c.size for c in chain)), node),
         input=message.input,
         label=message.label,
         exec_only=message.exec_only,
@@ -150,11 +152,14 @@ def needs_agents(spec: JobSpec) -> str:
     return f'{spec.needs_agents} needs launcher = "dq", this server has "mpiexec"'
 
 
-def _protection(asked: m.Protect | None) -> Protection | None:
+def _protection(asked: m.Protect | None, largest: int, node: int | None) -> Protection | None:
     if asked is None:
         return None
-    every = asked.every_points, asked.every_s
-    return Protection(asked.how, *every, asked.folder, asked.restarts, asked.budget)
+    how, every = asked.how, (asked.every_points, asked.every_s)
+    if how == AUTO:  # a folder is for copies on disk
+        several = node is not None and not asked.folder
+        how = chosen(several_machines=several, largest=largest, node=node or 0)
+    return Protection(how, *every, asked.folder, asked.restarts, asked.budget)
 
 
 def copy_places(job: Job, cluster: KeyPair) -> m.CopyPlaces:

@@ -25,11 +25,14 @@ class Server:
     def __init__(self) -> None:
         self.submitted = list[m.Submit]()
         self.killed = list[int]()
+        self.chooses: dict[int, str] = {}  # where the copies of which job are
 
     def call(self, body: Any, timeout_s: Any = None) -> Any:
         if isinstance(body, m.Submit):
             self.submitted.append(body)
             return m.Submitted(1, [2, 3] if body.array else [])
+        if isinstance(body, m.JobQuery):
+            return m.Data({"protection": {"how": self.chooses[body.job]}})
         assert isinstance(body, m.Kill)
         if body.job >= 100:
             raise errors.NotFound(f"no job {body.job}")
@@ -302,3 +305,36 @@ def test_what_may_have_been_meant_is_named(
     assert dq(*words) == 2
     err = capsys.readouterr().err
     assert meant in err and len(err.splitlines()) == 1
+
+
+# --- protection -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "sent", "chosen", "noted"),
+    [
+        (["--protect"], "auto", "partner", True),
+        (["--protect", "auto"], "auto", "partner", True),
+        (["--protect"], "auto", "disk", False),
+        (["--protect", "partner"], "partner", "partner", False),
+        (["--protect", "disk"], "disk", "disk", False),
+    ],
+)
+@pytest.mark.parametrize("array", [[], ["--array", "0-1"]])
+def test_a_note_when_the_server_has_chosen_partners(
+    server: Server,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    sent: str,
+    chosen: str,
+    noted: bool,
+    array: list[str],
+) -> None:
+    server.chooses = {2 if array else 1: chosen}
+    assert dq("submit", *words, *array, "--", "true") == 0
+    said = capsys.readouterr()
+    (body,) = server.submitted
+    assert body.protect is not None and body.protect.how == sent
+    assert said.out == "1\n"
+    assert ("protected by partner: each copy is in memory, on two nodes" in said.err) is noted
+    assert said.err.count("\n") == noted

@@ -72,10 +72,12 @@ class Talking:
                 return message.body
         raise AssertionError(f"no answer to {body}")
 
-    def agent(self, name: str, *nodes: str, processors: int = 1, life: str = "") -> None:
+    def agent(
+        self, name: str, *nodes: str, processors: int = 1, life: str = "", machine: str = ""
+    ) -> None:
         """An agent reports, with nodes of so many processors."""
         infos = [m.NodeInfo(node, processors, node) for node in nodes or (name,)]
-        hello = m.AgentHello(protocol=m.PROTOCOL, agent=name, nodes=infos, life=life)
+        hello = m.AgentHello(m.PROTOCOL, name, infos, life=life, machine=machine)
         welcome = self.say(name, hello)
         assert isinstance(welcome, m.Welcome)
         self.sessions[name] = welcome.session

@@ -20,6 +20,7 @@ from dq_client.base import keys
 from dq_client.base import messages as m
 from harness.bench import Bench, processes_of, two_nodes, until
 from harness.live import Live
+from tests.live.talking import Talking
 
 pytestmark = pytest.mark.live
 
@@ -339,6 +340,41 @@ def test_a_program_that_fails_by_itself_is_not_restarted(bench: Protected) -> No
     assert "protected.py:" in view["reason"] and "ValueError: as asked (rank" in view["reason"]
 
 
+@pytest.mark.parametrize(
+    ("pool", "machines", "sizes", "more", "how"),
+    [
+        (0, ("m1", "m1"), (2, 4), {}, "disk"),
+        (0, ("", ""), (2, 4), {}, "disk"),  # emulated
+        (0, ("m1", "m2"), (2, 4), {}, "partner"),
+        (0, ("m1", "m2"), (1, 2), {}, "disk"),  # it may be on one node for ever
+        (0, ("m1", "m2"), (2, 4), {"folder": "/shared"}, "disk"),
+        (0, ("m1", "m2"), (2, 4), {"how": "disk"}, "disk"),  # by name, as of older clients
+        (4, ("m1", "m1"), (2, 4), {}, "partner"),
+        (4, (), (3,), {}, "partner"),
+        (4, (), (2,), {}, "disk"),
+        (4, (), (2,), {"how": "partner"}, "partner"),
+    ],
+)
+def test_the_server_chooses_where_copies_are(
+    tmp_path: Path,
+    pool: int,
+    machines: tuple[str, ...],
+    sizes: tuple[int, ...],
+    more: dict[str, Any],
+    how: str,
+) -> None:
+    talk = Talking(tmp_path, options={"pool": {"max": pool, "shape": {"processors": 2}}})
+    for number, machine in enumerate(machines):
+        talk.agent(f"a{number}", processors=2, machine=machine)
+    job = talk.submit(*sizes, protect=m.Protect(**({"how": "auto"} | more)))
+    view = talk.say("user", m.JobQuery(job.id))
+    assert isinstance(view, m.Data) and view.data["protection"]["how"] == how
+    talk.restart()  # the journal has the kind that was chosen
+    protection = talk.state.job(job.id).spec.protection
+    assert protection is not None and protection.how == how
+    talk.close()
+
+
 def test_what_makes_no_sense_is_refused(live: Live) -> None:
     live.up(2)
     for words, says in [
@@ -352,6 +388,8 @@ def test_what_makes_no_sense_is_refused(live: Live) -> None:
         done = live.run("submit", *words, "--", "true")
         assert (done.returncode, done.stdout) == (2, ""), words
         assert says in done.stderr
+    done = live.run("submit", "--protect", "--", "true")
+    assert done.stderr == "" and live.job(int(done.stdout))["protection"]["how"] == "disk"
     job = live.submit("--protect", "partner", "--restarts", "1", "--", "true")
     assert live.wait_end(job)["protection"]["how"] == "partner"
     assert "partner, 0 of 1 restarts, 0 copies" in live.dq("job", job)

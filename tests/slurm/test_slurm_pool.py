@@ -98,18 +98,23 @@ def test_a_preempted_node_is_empty_at_once_and_the_job_goes_on(
     on_slurm.ended_well(job)
 
 
+@pytest.mark.parametrize(
+    ("protect", "how"), [(("disk",), "disk"), (("partner",), "partner"), ((), "partner")]
+)
 def test_a_holder_that_is_killed_is_lost_at_once_and_replaced(
-    on_slurm: OnSlurm, slurm: MiniSlurm
+    on_slurm: OnSlurm, slurm: MiniSlurm, protect: tuple[str, ...], how: str
 ) -> None:
     on_slurm.up_with("retry_s = 1", 'time = "30"', "--lost-after", "120")  # not by heartbeats
-    job = on_slurm.submit("-n", 2, "--sizes", "2", "--protect", "disk", *growing(60))
-    on_slurm.wait(job, lambda j: j["remap_points"] > 5)
+    job = on_slurm.submit("-n", 2, "--sizes", "2", "--protect", *protect, *growing(60))
+    on_slurm.wait(job, lambda j: j["remap_points"] > 5 and j["protection"]["copies"] > 0)
     killed = next(j for j, ticket in on_slurm.holders().items() if ticket == 2)
     slurm.run("scancel", "-s", "KILL", killed)
     on_slurm.until(lambda: "lost" in on_slurm.nodes().values() or len(on_slurm.holders()) == 2)
     on_slurm.until(lambda: 3 in on_slurm.holders().values())
     on_slurm.ended_well(job)
-    assert on_slurm.job(job)["restarts"] == 1
+    view = on_slurm.job(job)
+    assert (view["restarts"], view["protection"]["how"]) == (1, how)
+    assert "from the copy of iteration" in on_slurm.dq("why", job)
     assert set(on_slurm.holders().values()) == {t["ticket"] for t in on_slurm.pool()["tickets"]}
 
 

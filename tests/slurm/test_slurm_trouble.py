@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dq_client.base.home import is_alive
+from dq_client.base.home import Home, is_alive
+from dq_client.deploy.local import leftovers
 from tests.on_batch_system import Fake, killed_while_it_asks
 from tests.slurm.minislurm import MiniSlurm
 from tests.slurm.on_slurm import OnSlurm
@@ -135,8 +136,16 @@ def test_outside_of_an_allocation_it_says_what_to_do(on_slurm: OnSlurm) -> None:
     assert done.returncode == 2 and f"{file}: unknown setting 'colour' in [pool]" in done.stderr
 
 
-def test_two_batch_scripts_at_once_have_a_cluster_each(on_slurm: OnSlurm, slurm: MiniSlurm) -> None:
-    """As in docs/slurm.md, and with one DQ_HOME: each finds its own, and ends no other."""
+@pytest.mark.parametrize("slurm", ["linuxproc", "cgroup"], indirect=True, scope="module")
+def test_two_batch_scripts_at_once_have_a_cluster_each(
+    on_slurm: OnSlurm, slurm: MiniSlurm, request: pytest.FixtureRequest
+) -> None:
+    """As in docs/slurm.md, and with one DQ_HOME: each finds its own, and ends no other.
+
+    Under control groups the second one forgets `dq down` and a running job: all of it ends with
+    its allocation. By its other means Slurm does not find the server, which has left the session.
+    """
+    forgets = "two" if request.node.callspec.params["slurm"] == "cgroup" else "none"
     folder = on_slurm.home.root.parent
     script = folder / "two.sh"
     script.write_text(
@@ -149,7 +158,9 @@ def test_two_batch_scripts_at_once_have_a_cluster_each(on_slurm: OnSlurm, slurm:
         "dq jobs --all --json > jobs.json\n"
         "other=$(ls -d $DQ_HOME/allocations/* | grep -v -- -$SLURM_JOB_ID)\n"
         "DQ_HOME=$other dq jobs 2> refused; echo $? > code\n"
-        "dq down\n"
+        f"if [ $(basename $1) != {forgets} ]; then dq down; exit; fi\n"
+        "dq submit -n 2 -- sleep 1000; until dq jobs | grep -q running; do sleep .2; done\n"
+        "touch left\n"
     )
     env = [f"{name}={on_slurm.env[name]}" for name in ("PATH", "DQ_HOME")]
     jobs = {}
@@ -169,6 +180,10 @@ def test_two_batch_scripts_at_once_have_a_cluster_each(on_slurm: OnSlurm, slurm:
         (job,) = json.loads((folder / name / "jobs.json").read_text())["jobs"]
         assert (job["id"], job["state"]) == (1, "done"), said
     assert sorted(seen) == ["n1", "n2", "n3", "n4"]
+    assert (folder / "two" / "left").exists() is (forgets == "two")
+    homes = [Home(home) for home in (on_slurm.home.root / "allocations").iterdir()]
+    assert len(homes) == 2
+    on_slurm.until(lambda: not any(map(leftovers, [on_slurm.home, *homes])))
 
 
 def test_slurms_memory_limit_is_the_nodes_memory(on_slurm: OnSlurm) -> None:

@@ -281,6 +281,7 @@ class JobSpec:
         return planned * known.ratio(size) / known.ratio(self.initial.size)
 
 
+AUTO = "auto"  # of a submission: the server chooses (`chosen`)
 BY_RECIPE = "recipe"  # the program's own checkpoints (resize_lib/recipes)
 HOW = ("disk", "partner", BY_RECIPE)
 TORN_DOWN = frozenset({4, 6, 7, 8, 9, 11, 13, 15, 75, 79})
@@ -325,6 +326,19 @@ class Protection:
             raise InvalidSpec("give either how often copies are made or the time they may take")
         if self.restarts < 0:
             raise InvalidSpec(f"{self.restarts} restarts: 0 or more")
+
+
+def chosen(*, several_machines: bool, largest: int, node: int) -> str:
+    """Where the copies of a job are kept whose user leaves that to the server.
+
+    Copies in a partner's memory need no folder that all nodes share. Without a second node there
+    is no partner.
+
+    several_machines  nodes may be on several machines, as those of a pool are
+    largest           legal size of the job, in processors
+    node              processors of the largest node
+    """
+    return "partner" if several_machines and largest > node else "disk"
 
 
 def torn_down(exit_code: int) -> bool:

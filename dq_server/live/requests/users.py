@@ -44,12 +44,22 @@ def submit(desk: Desk, call: Call[m.Submit]) -> m.ReplyBody:
         capacity=possible(desk.state, config.of(PoolOptions)),
         launching=config.launching,
         secrets=config.of(EnvironmentOptions).secrets,
+        node=_node_of_several(desk),
     )
     actions = desk.apply(translate.submitted(body, spec))
     for action in actions:
         if isinstance(action, ArrayAccepted):
             return m.Submitted(action.array, list(action.jobs))
     return m.Submitted(next(a.job for a in actions if isinstance(a, JobAccepted)))
+
+
+def _node_of_several(desk: Desk) -> int | None:
+    """Processors of the largest node; None if all nodes are on one machine, or emulated there."""
+    pool, links = desk.scheduler.config.of(PoolOptions), desk.agents.by_name.values()
+    if not pool.max and len({link.machine for link in links} - {""}) < 2:
+        return None
+    there = [node.processors for link in links for node in link.nodes]
+    return max([pool.shape.processors, *there] if pool.max else there)
 
 
 def _jobs(desk: Desk, named: list[int]) -> list[int]:
