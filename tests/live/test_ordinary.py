@@ -48,6 +48,7 @@ MAY_BE_RIGHT = {
     "callable_in_value", "comprehension_loop", "database", "duplicated", "environment_state",
     "islands", "kept_rank", "lambda_list", "last_rank_once", "messages_to_next", "next_loop",
     "pairwise", "split_setup", "summed_loop", "thread_counter", "thread_pool",
+    "zipped_sample",
 }  # fmt: skip
 
 # Whole sentences: from the line on; which rank tells it is left open.
