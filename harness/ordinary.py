@@ -46,7 +46,7 @@ every = 3
 most = {most}
 """
 SIZES = [1, 2, 3]
-RESIZES = 6  # at most; a short program has fewer
+RESIZES = 10  # at most; a short program has fewer
 JOBS_AT_ONCE = 4
 PROCESSORS = 32  # those of ranks that leave become idle a moment later
 LOOKS_EVERY_S = 0.2

@@ -100,6 +100,124 @@ for i in rs.iterations(24):
     u.local[:] += step * rs.size
 """,
     ),
+    "numpy's generator": (
+        "numpy.random",
+        """\
+np.random.seed(3)  # HERE
+total = rs.value("total", 0)
+for i in rs.iterations(24):
+    order = np.random.permutation(100)
+    total.value += rs.comm.allreduce(int(order[rs.rank :: rs.size].sum()))
+""",
+    ),
+    "random's generator": (
+        "random",
+        """\
+random.seed(3)  # HERE
+total = rs.value("total", 0.0)
+for i in rs.iterations(24):
+    total.value += rs.comm.allreduce(random.random()) / rs.size
+""",
+    ),
+    "module global": (
+        "calls",
+        """\
+calls, total = 0, rs.value("total", 0)
+def count():
+    global calls
+    calls += 1  # HERE
+for i in rs.iterations(24):
+    count()
+    total.value += rs.comm.allreduce(calls) // rs.size
+""",
+    ),
+    "nonlocal": (
+        "count.calls",
+        """\
+def main():
+    calls, total = 0, rs.value("total", 0)
+    def count():
+        nonlocal calls
+        calls += 1  # HERE
+    for i in rs.iterations(24):
+        count()
+        total.value += rs.comm.allreduce(calls) // rs.size
+main()
+""",
+    ),
+    "dict": (
+        "counts",
+        """\
+counts, total = {"even": 0, "odd": 0}, rs.value("total", 0)  # HERE
+for i in rs.iterations(24):
+    counts["odd" if i % 2 else "even"] += i + 1
+    total.value += rs.comm.allreduce(counts["even"]) // rs.size
+""",
+    ),
+    "deque": (
+        "last",
+        """\
+from collections import deque
+last, total = deque(maxlen=4), rs.value("total", 0)  # HERE
+for i in rs.iterations(24):
+    last.append(i)
+    total.value += rs.comm.allreduce(sum(last)) // rs.size
+""",
+    ),
+    "best so far": (
+        "best",
+        """\
+best, total = None, rs.value("total", 0)
+for i in rs.iterations(24):
+    if best is None or best > 50 - i % 3:
+        best = 50 - i % 3 if i else 10  # HERE
+    total.value += rs.comm.allreduce(best) // rs.size
+""",
+    ),
+    "nested history": (
+        "history",
+        """\
+history, total = [], rs.value("total", 0)  # HERE
+for epoch in rs.iterations(4):
+    history.append([])
+    for i in rs.iterations(6):
+        history[-1].append(i)
+        total.value += rs.comm.allreduce(sum(map(len, history))) // rs.size
+""",
+    ),
+    "optimizer": (
+        "optimizer.m",
+        """\
+class Momentum:
+    def __init__(self):
+        self.m = 0.0
+    def state_dict(self):
+        return {"m": self.m}
+    def load_state_dict(self, state):
+        self.m = state["m"]
+    def step(self, gradient):
+        self.m = 0.9 * self.m + gradient  # HERE
+        return self.m
+optimizer, w = Momentum(), rs.value("w", 4.0)
+for i in rs.iterations(24):
+    w.value -= 0.01 * optimizer.step(rs.comm.allreduce(w.value) / rs.size)
+""",
+    ),
+    "callable value": (
+        "model",
+        """\
+class Model:
+    def __init__(self):
+        self.w = np.ones(4)
+    def __call__(self, x):
+        return self.w * x
+model = Model()
+rs.value("model", model)  # HERE
+for i in rs.iterations(24):
+    mine = model(np.full(4, 1.0 + i)) / rs.size
+    model.w -= 1e-3 * rs.comm.allreduce(mine)
+""",
+    ),
 }
 
 

@@ -1,4 +1,4 @@
-"""The rules by which programs name the sizes they can run on."""
+"""The rules by which programs name the sizes they can run on, and options that are none."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from resize_lib.legal import LARGEST, LegalSizesError, legal_sizes
+from resize_lib.mistakes import Mistake
+from resize_lib.session_options import Options
 
 
 @pytest.mark.parametrize(
@@ -52,3 +54,12 @@ def test_a_rule_that_allows_nothing_is_refused(rule: Any) -> None:
 def test_sizes_are_at_least_one(rule: Any) -> None:
     with pytest.raises(LegalSizesError, match="at least 1"):
         legal_sizes(rule)
+
+
+def test_an_unknown_option_of_a_session_is_named_with_those_there_are() -> None:
+    with pytest.raises(Mistake) as raised:
+        Options.of(legal=None, checksums=True)
+    assert str(raised.value).endswith(
+        "session() has no option 'checksums'; it has connect, legal, report_interval_s"
+    )
+    assert "test_legal_sizes.py:" in str(raised.value)
