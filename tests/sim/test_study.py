@@ -108,6 +108,20 @@ def test_the_contract_and_that_runs_are_those_of_sim_run(tmp_path: Path) -> None
         assert drawn == (0 if row["policy"] == "easy" else 60 * float(row["share"]))
 
 
+def test_shares_in_percent_are_those_in_fractions(tmp_path: Path) -> None:
+    log(tmp_path)
+    found, reports = [], []
+    for shares in ("[0.2, 1, 0.07]", "[20, 100, 7.0]"):
+        text = STUDY.replace("[0.5, 1.0]", shares).replace("seeds = 2", "seeds = 1")
+        assert study(write(tmp_path, text), "--no-figures")[0] == 0
+        found.append((tmp_path / "out" / "runs.csv").read_text())
+        reports.append((tmp_path / "out" / "report.md").read_text())
+    assert found[0] == found[1]
+    assert {row["share"] for row in csv.DictReader(found[1].splitlines())} == {"0.2", "1", "0.07"}
+    assert ["shares in percent" in text for text in reports] == [False, True]
+    assert all("20 % malleable" in text for text in reports)
+
+
 def test_means_and_intervals_are_those_of_the_runs(tmp_path: Path) -> None:
     log(tmp_path)
     assert (
@@ -321,8 +335,11 @@ def test_distributions_classes_and_users() -> None:
         (STUDY.replace("32", "4"), "processors and nodes = 4: raise nodes, or leave out the"),
         (STUDY.replace("mebf-spare", "mebf-spair"), "'mebf-spair'; did you mean 'mebf-spare'?"),
         (STUDY.replace("mebf-spare", "easy+nosuch"), "unknown part 'nosuch' of 'easy+nosuch'"),
-        (STUDY.replace("1.0", "1.5"), "shares: 1.5: a share is a number from 0 to 1"),
+        (STUDY.replace("1.0", "101"), "shares: 101: a share is a number from 0 to 1, or from 0"),
+        (STUDY.replace("1.0", "-1"), "shares: -1: a share is a number from 0 to 1, or from 0"),
+        (STUDY.replace("1.0", "nan"), "shares: nan: a share is a number"),
         (STUDY.replace("1.0", "true"), "shares: True: a share is a number"),
+        (STUDY.replace("1.0", "20"), "shares = [0.5, 20]: 0.5 may be a fraction, 20 is percent"),
         (STUDY.replace("1.0", "0.5"), "shares: 0.5 is named twice"),
         (STUDY.replace("seeds = 2", ""), "seeds is missing: how many (at least 1)"),
         (STUDY.replace("seeds = 2", "seeds = 0"), "seeds = 0: how many"),

@@ -3,7 +3,7 @@
 logs = ["site.swf.gz"]            # relative to the file's folder
 nodes = 100                       # or one per log; default: what the log's header says
 policies = ["easy", "mebf-spare"] # the first one is what the others are compared with
-shares = [0.2, 0.6, 1.0]          # of the jobs, drawn by seed, that are malleable
+shares = [0.2, 0.6, 1.0]          # of the jobs, drawn by seed, that are malleable; or percent
 seeds = 20                        # 0 .. 19; or a list of seeds
 
 first_day = 0.0                   # of the log, since its first submission
@@ -165,7 +165,10 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A study as its file describes it."""
+    """A study as its file describes it.
+
+    percent  the file gives the shares in percent; `shares` are fractions
+    """
 
     path: Path
     sources: tuple[Source, ...]
@@ -174,6 +177,7 @@ class Study:
     seeds: tuple[int, ...]
     variants: tuple[Variant, ...]
     jobs: bool
+    percent: bool
 
     def __len__(self) -> int:
         """How many runs."""
@@ -207,14 +211,16 @@ def _study(path: Path, table: Mapping[str, Any]) -> Study:
     for key in table:
         if key not in KEYS:
             raise WorkloadError(unknown("key", key, KEYS))
+    shares, percent = _shares(table)
     study = Study(
         path,
         _sources(path.parent, table),
         _names(table, "policies"),
-        _shares(table),
+        shares,
         _seeds(table),
         _variants(table),
         _yes(table, "jobs", usual=True),
+        percent,
     )
     if len(study) > MOST_RUNS:
         raise WorkloadError(f"{len(study)} runs: at most {MOST_RUNS}")
@@ -339,12 +345,22 @@ def _names(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _shares(table: Mapping[str, Any]) -> tuple[float, ...]:
+def _shares(table: Mapping[str, Any]) -> tuple[tuple[float, ...], bool]:
+    """The shares as fractions, and whether the file gives them in percent: one is above 1."""
     found = _listed(table, "shares")
     for share in found:
-        if type(share) not in (int, float) or not 0 <= share <= 1:
-            raise WorkloadError(f"shares: {share!r}: a share is a number from 0 to 1")
-    return tuple(map(float, found))
+        if type(share) not in (int, float) or not 0 <= share <= 100:
+            raise WorkloadError(
+                f"shares: {share!r}: a share is a number from 0 to 1, or from 0 to 100 percent"
+            )
+    percent = max(found) > 1
+    fraction = next((share for share in found if 0 < share < 1), None)
+    if percent and fraction is not None:
+        raise WorkloadError(
+            f"shares = {found}: {fraction} may be a fraction, {max(found)} is percent: write all of"
+            " them from 0 to 1, or all in whole percent"
+        )
+    return tuple(share / 100 if percent else float(share) for share in found), percent
 
 
 def _seeds(table: Mapping[str, Any]) -> tuple[int, ...]:

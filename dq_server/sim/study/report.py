@@ -141,6 +141,7 @@ def methods(study: Study) -> str:
         *(_log_sentence(source) for source in study.sources),
         f"Of the jobs {shares} were made malleable, drawn at random ({drawn}; the same jobs under"
         " every policy).",
+        *(["The study's file gives these shares in percent."] if study.percent else []),
     ]
     for variant in study.variants:
         named = f"Variant {variant.name}: " if variant.name else "Malleable jobs: "
