@@ -260,6 +260,26 @@ scheduler = {{ mebf_theta = 0.9 }}
         assert words in report, words
 
 
+def test_queues_and_partitions(tmp_path: Path) -> None:
+    places = [(1, 1), (2, 1), (2, 2), (1, 1)]
+    fields = [dict.fromkeys(FIELDS, -1) | {
+        "job": k, "submit_s": 100 * k, "run_s": 10, "requested_processors": 4,
+        "queue": queue, "partition": partition} for k, (queue, partition) in enumerate(places, 1)
+    ]  # fmt: skip
+    header = "MaxProcs: 4\nQueue: 1 short\nQueue: 2 long"
+    write_swf(tmp_path / "a.swf", [row.values() for row in fields], header)
+    text = "logs = ['a.swf']\npolicies = ['easy', 'fcfs']\nshares = [0]\nseeds = [0]\n"
+    assert study(write(tmp_path, f"{text}queues = ['short']"), "--no-figures")[0] == 0
+    assert {row["jobs"] for row in rows(tmp_path / "out" / "runs.csv")} == {"2"}
+    path = write(tmp_path, f"{text}queues = ['long']\npartitions = [1]")
+    assert study(path, "--no-figures")[0] == 0
+    assert {row["jobs"] for row in rows(tmp_path / "out" / "runs.csv")} == {"1"}
+    report = (tmp_path / "out" / "report.md").read_text()
+    assert "only jobs of queue long are simulated (field 15; 2 of others left out)" in report
+    assert "only jobs of partition 1 are simulated (field 16; 1 of others left out)" in report
+    assert "* a.swf: 2 jobs: left out: of another queue (field 15)" in report
+
+
 def test_maintenance_and_a_warm_up(tmp_path: Path) -> None:
     """Three jobs of a day apart on 4 processors, 100 s each, and an end at most 2 hours later."""
     fields = [dict.fromkeys(FIELDS, -1) | {
@@ -346,6 +366,9 @@ def test_distributions_classes_and_users() -> None:
         (STUDY.replace("seeds = 2", "seeds = [-1]"), "seeds: -1: a seed is a whole number from 0"),
         (STUDY.replace("seeds = 2", "seeds = 900000"), "runs: at most 1000000"),
         (STUDY + "days = -1", "days = -1: a number of days from 0 on"),
+        (STUDY + "queues = 1", "queues = 1: a list with at least one member is needed"),
+        (STUDY + "partitions = [true]", "partitions: True: a number, or a name of the log's"),
+        (STUDY + "queues = [3]", "no job of queue 3 (field 15); there are -1"),
         (STUDY + "first_day = 9999", "no job is submitted in the"),
         (STUDY + "warm_up_days = 9999", "no job is submitted after warm_up_days = 9999"),
         (STUDY + "[[reservation]]\nname = 'x'", "[[reservation]]: duration_s is missing"),

@@ -8,6 +8,8 @@ seeds = 20                        # 0 .. 19; or a list of seeds
 
 first_day = 0.0                   # of the log, since its first submission
 days = 30.0                       # submissions of so many days; default: all
+queues = ["short", 2]             # field 15: only jobs of these numbers, or names of the header
+partitions = [1]                  # field 16, likewise
 warm_up_days = 0.0                # submissions of the first days: simulated, not counted
 too_large = "refuse"              # or "leave out": jobs that need more than `nodes`
 enforce_estimates = false         # kill jobs that run longer than their estimate
@@ -50,14 +52,14 @@ from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError, unknown
 from dq_server.sim.malleable import Malleability
 from dq_server.sim.malleable_settings import read_malleability
-from dq_server.sim.swf import SwfLog, processors_of, read_swf
+from dq_server.sim.swf import SwfLog, only, processors_of, read_swf
 from dq_server.sim.toml_workload import read_outages, read_reservations, read_tables, since
 from dq_server.sim.workload import MOST_NODES, Outage, RigidWorkload, Workload
 
 TABLES = ("scheduler", "dfs", "quotas")  # of a server's configuration
-KEYS = ("logs", "nodes", "policies", "shares", "seeds", "first_day", "days", "warm_up_days",
-        "too_large", "enforce_estimates", "dependencies", "jobs", "reservation", "outage",
-        "malleable", "variant", *TABLES)  # fmt: skip
+KEYS = ("logs", "nodes", "policies", "shares", "seeds", "first_day", "days", "queues",
+        "partitions", "warm_up_days", "too_large", "enforce_estimates", "dependencies", "jobs",
+        "reservation", "outage", "malleable", "variant", *TABLES)  # fmt: skip
 MOST_RUNS = 1_000_000
 DAY_S = 86_400.0
 
@@ -67,6 +69,7 @@ class Source:
     """A log and how it is read.
 
     title  unique in the study
+    queues, partitions  numbers or names of those whose jobs count; empty: all
     """
 
     path: Path
@@ -74,6 +77,8 @@ class Source:
     nodes: int
     first_day: float = 0.0
     days: float = math.inf
+    queues: tuple[int | str, ...] = ()
+    partitions: tuple[int | str, ...] = ()
     warm_up_days: float = 0.0
     leave_out_large: bool = False
     enforce_estimates: bool = False
@@ -83,7 +88,7 @@ class Source:
 
     def read(self) -> RigidWorkload:
         """Its jobs; WorkloadError if it is none, or has jobs that the machine is too small for."""
-        log = self._cut(read_swf(self.path))
+        log = only(self._cut(read_swf(self.path)), self.queues, self.partitions)
         large = log.processors() > self.nodes
         if large.any() and not self.leave_out_large:
             k = int(log.processors().argmax())
@@ -174,10 +179,10 @@ class Study:
     sources: tuple[Source, ...]
     policies: tuple[str, ...]
     shares: tuple[float, ...]
+    percent: bool
     seeds: tuple[int, ...]
     variants: tuple[Variant, ...]
     jobs: bool
-    percent: bool
 
     def __len__(self) -> int:
         """How many runs."""
@@ -211,16 +216,14 @@ def _study(path: Path, table: Mapping[str, Any]) -> Study:
     for key in table:
         if key not in KEYS:
             raise WorkloadError(unknown("key", key, KEYS))
-    shares, percent = _shares(table)
     study = Study(
         path,
         _sources(path.parent, table),
         _names(table, "policies"),
-        shares,
+        *_shares(table),
         _seeds(table),
         _variants(table),
         _yes(table, "jobs", usual=True),
-        percent,
     )
     if len(study) > MOST_RUNS:
         raise WorkloadError(f"{len(study)} runs: at most {MOST_RUNS}")
@@ -239,6 +242,8 @@ def _sources(folder: Path, table: Mapping[str, Any]) -> tuple[Source, ...]:
     usual: dict[str, Any] = {
         "first_day": _number(table, "first_day", 0.0),
         "days": _number(table, "days", math.inf),
+        "queues": _parts(table, "queues"),
+        "partitions": _parts(table, "partitions"),
         "warm_up_days": _number(table, "warm_up_days", 0.0),
         "reservations": tuple(read_reservations(table.get("reservation", []))),
         "outages": tuple(read_outages(table.get("outage", []))),
@@ -342,6 +347,14 @@ def _names(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
     wrong = next((one for one in found if not isinstance(one, str) or not one), None)
     if wrong is not None:
         raise WorkloadError(f"{key}: {wrong!r}: a text is needed")
+    return tuple(found)
+
+
+def _parts(table: Mapping[str, Any], key: str) -> tuple[int | str, ...]:
+    found = _listed(table, key) if key in table else []
+    for one in found:
+        if type(one) not in (int, str):
+            raise WorkloadError(f"{key}: {one!r}: a number, or a name of the log's header")
     return tuple(found)
 
 
