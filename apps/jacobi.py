@@ -1,6 +1,6 @@
 """Jacobi iteration for Laplace's equation on a square plate.
 
-Two programs in one: jacobi_plain.py is plain mpi4py, jacobi.py is the same made resizable.
+docs/examples/plain/jacobi.py is plain mpi4py, apps/jacobi.py is the same made resizable.
 Compare them with diff. Both take the number of rows and the number of sweeps:
 
     mpiexec -n 4 python apps/jacobi.py 2000 100

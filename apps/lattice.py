@@ -1,6 +1,6 @@
 """A fluid by the lattice-Boltzmann method in two dimensions (D2Q9), all sides periodic.
 
-lattice_plain.py is the same in plain mpi4py. Both take the number of
+docs/examples/plain/lattice.py is the same in plain mpi4py. Both take the number of
 cells along an axis and the number of steps:
 
     mpiexec -n 4 python apps/lattice.py 64 100

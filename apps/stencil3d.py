@@ -1,8 +1,8 @@
 """Heat in a block: a seven-point stencil in three dimensions, on a grid of ranks in all three.
 
 The lower wall of the first axis is hot, the other walls of the first two axes are cold, the third
-axis is a ring. stencil3d_plain.py is the same in plain mpi4py. Both take the number of cells along
-an axis and the number of steps:
+axis is a ring. docs/examples/plain/stencil3d.py is the same in plain mpi4py. Both take the number
+of cells along an axis and the number of steps:
 
     mpiexec -n 4 python apps/stencil3d.py 40 100
 """

@@ -1,7 +1,7 @@
 """The ranks of benchmarks/joined.py: collectives and large messages on one communicator.
 
-    python -m dq_client.ranks -n N -- python -m benchmarks._joined_ranks one
-    python -m dq_client.ranks -n F -- python -m benchmarks._joined_ranks N
+    python -m harness.standalone -n N -- python -m benchmarks._joined_ranks one
+    python -m harness.standalone -n F -- python -m benchmarks._joined_ranks N
 
 `one`: the world as it started. N: grown from F to N ranks, as a session grows. Rank 0 prints JSON:
 seconds of each operation, the best of several rounds.

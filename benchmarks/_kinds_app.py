@@ -1,6 +1,7 @@
 """The job of benchmarks/kinds.py: each kind of data, moved by the resizes of a chain.
 
-    python -m dq_client.ranks -n N -- python -m benchmarks._kinds_app KIND MEGABYTES CHAIN REPEATS
+    python -m harness.standalone -n N -- \
+        python -m benchmarks._kinds_app KIND MEGABYTES CHAIN REPEATS
 
 CHAIN, as 1,2,4, is walked there and back. Rank 0 prints a JSON line for each resize.
 """

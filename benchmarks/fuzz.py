@@ -29,6 +29,7 @@ from dq_client.base.connection import Connection
 from dq_client.base.errors import DQError
 from dq_client.base.home import Home
 from dq_client.deploy import local
+from dq_client.node.fleet import Fleet
 from harness.sockets import dealer
 
 OPEN_AT_ONCE = 200
@@ -306,7 +307,7 @@ def _end_all(target: Target) -> dict[int, str]:
 
 
 def _runs_a_job(target: Target) -> None:
-    local.start_agents(target.home, {"honest": [m.NodeInfo("honest1", 2, "honest1")]})
+    local.start_agents(target.home, Fleet({"honest": [m.NodeInfo("honest1", 2, "honest1")]}))
     local.wait_for_nodes(target.home, {"honest1"})
     body = m.Submit("last", "last", ["true"], "/", initial=2, kind="rigid")
     reply = target.honest.call(body, 30.0)

@@ -26,7 +26,7 @@ LIMIT_S = 120
 def run(start: int, size: int) -> dict[str, float]:
     """Seconds by operation at `size` ranks, `start` of which began together."""
     how = "one" if start == size else str(size)
-    words = [sys.executable, "-m", "dq_client.ranks", "-n", str(start), "--", sys.executable]
+    words = [sys.executable, "-m", "harness.standalone", "-n", str(start), "--", sys.executable]
     done = subprocess.run(
         [*words, "-m", "benchmarks._joined_ranks", how],
         env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -17,8 +17,7 @@ import statistics
 import time
 from collections.abc import Sequence
 
-from dq_server.core.evolution import FIT_RULES, FitRule
-from dq_server.core.model.profile import EvolutionProfile
+from dq_server.core.model.profile import FIT_RULES, EvolutionProfile, FitRule
 from dq_server.sim.evolution import plan_offline
 from harness.generators.klein_perez import N_NODES, KleinPerezRanges, draw_tests
 from harness.klein_perez_paper import METRICS

@@ -154,7 +154,7 @@ def run(curve: Curve, config: SchedulerConfig) -> list[tuple[int, float]]:
     actions = scheduler.handle(ev.JobSubmitted(spec), 0.0)
     start = next(a for a in actions if isinstance(a, StartJob))
     scheduler.handle(ev.JobStarted(start.job, start.instance), 0.0)
-    job, done, extra_s, now = scheduler.job(start.job), 0, 0.0, 0.0
+    job, done, extra_s, now = scheduler.state.job(start.job), 0, 0.0, 0.0
     ran = list[tuple[int, float]]()
     for k, noise in enumerate(curve.noise):
         true_s = curve.true[job.size]

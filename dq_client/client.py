@@ -23,7 +23,7 @@ import tempfile
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -226,7 +226,7 @@ class Cluster:
         The first has the jobs that there are, and the latest events. It waits at the server and
         polls nothing.
         """
-        with _connected(self._home) as connection:
+        with closing(Connection.to(self._home)) as connection:
             place = FeedCursor()
             while True:
                 told = place.look(connection, wait_s=FOLLOW_S, within_s=ANSWER_WITHIN_S)
@@ -332,7 +332,7 @@ class Job:
         """
         until_s = None if timeout_s is None else time.monotonic() + timeout_s
         wait_s = WAIT_S if timeout_s is None else PATIENCE_S
-        with _connected(self.cluster._home) as connection:
+        with closing(Connection.to(self.cluster._home)) as connection:
             for view in looks(connection, self.id, wait_s=wait_s):
                 state = str(view["state"])
                 if state in ENDED:
@@ -375,7 +375,7 @@ class Job:
         """Return the output of the job so far; stream: "out" or "err"."""
         from dq_client.show.job_output import output_of
 
-        with _connected(self.cluster._home) as connection:
+        with closing(Connection.to(self.cluster._home)) as connection:
             return b"".join(output_of(connection, self.id, stream)).decode(errors="replace")
 
     async def events(self) -> AsyncIterator[Event]:
@@ -404,19 +404,10 @@ def _report(home: Home, job: int | None) -> str | None:
     from dq_client.show.report.page import frame
 
     try:
-        with _connected(home) as connection:
+        with closing(Connection.to(home)) as connection:
             return frame(checked(collect(connection, job)))
     except (NoServer, NotFound):  # an array has no report of its own
         return None
-
-
-@contextmanager
-def _connected(home: Home) -> Iterator[Connection]:
-    connection = Connection.to(home)
-    try:
-        yield connection
-    finally:
-        connection.close()
 
 
 def _event(row: Plain) -> Event:

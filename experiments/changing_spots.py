@@ -49,9 +49,9 @@ from typing import Any
 
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRemap, StartJob
-from dq_server.core.model.background import LEAST, load_of
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import JobKind, JobSpec
+from dq_server.core.model.places import LEAST, load_of
 from dq_server.core.model.sizes import configurations, nearest_square
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.settings import configured
@@ -192,7 +192,7 @@ def lived(life: Life, config: SchedulerConfig, *, told: bool) -> list[Turn]:
     actions = scheduler.handle(ev.JobSubmitted(spec), now)
     start = next(a for a in actions if isinstance(a, StartJob))
     scheduler.handle(ev.JobStarted(start.job, start.instance), now)
-    job, done, fresh, extra_s = scheduler.job(start.job), 0, True, 0.0
+    job, done, fresh, extra_s = scheduler.state.job(start.job), 0, True, 0.0
     turns = list[Turn]()
     for k in range(TURNS):
         for node, load in enumerate(life.loads.get(k - HEARD_AFTER, ()) if told else ()):

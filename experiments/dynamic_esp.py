@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from dq_server.core.model.config import SchedulerConfig
-from dq_server.core.model.fairness import DfsConfig, per_user
+from dq_server.core.model.requests import DfsConfig, per_user
 from dq_server.core.settings import configured
 from dq_server.sim.engine import Simulation
 from dq_server.sim.intervals import mean_and_interval

@@ -22,12 +22,12 @@ from pathlib import Path
 
 import numpy as np
 
-from dq_server.core.evolution import FIT_RULES
-from dq_server.sim.evolution import check_plan, plan_offline
+from dq_server.core.model.profile import FIT_RULES
+from dq_server.sim.evolution import plan_offline
 from harness.generators.klein_perez import N_NODES, draw_tests
 from harness.klein_perez_paper import ALGORITHMS, METRICS, Metric, Range
 from harness.output import Parser, check_options, whole_number
-from harness.plan_metrics import PlanMetrics, measure
+from harness.plan_metrics import PlanMetrics, check_plan, measure
 
 TOLERANCE_PERCENT = 2.0
 ROUNDING = 1e-9

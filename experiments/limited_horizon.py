@@ -18,12 +18,11 @@ from pathlib import Path
 
 import numpy as np
 
-from dq_server.core.evolution import FIT_RULES, FitRule
-from dq_server.core.model.profile import EvolutionProfile
-from dq_server.sim.evolution import check_plan, plan_ahead, plan_offline
+from dq_server.core.model.profile import FIT_RULES, EvolutionProfile, FitRule
+from dq_server.sim.evolution import plan_ahead, plan_offline
 from harness.generators.klein_perez import N_NODES, draw_tests
 from harness.output import Parser, check_options, table, whole_number, write_csv
-from harness.plan_metrics import PlanMetrics, measure
+from harness.plan_metrics import PlanMetrics, check_plan, measure
 
 HORIZONS_S: tuple[int | None, ...] = (0, 600, 1800, 3600, 7200, 14400, None)  # None: everything
 FIELDS = ("makespan_rel", "completion_rel", "waiting_rel", "effective_utilisation_percent",

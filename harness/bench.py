@@ -24,6 +24,7 @@ from dq_client.base.home import Home
 from dq_client.deploy import local, shutdown
 from dq_client.deploy.cluster import Cluster
 from dq_client.node import local_agents
+from dq_client.node.fleet import Fleet
 
 # The pause after the first look, and the longest: a look may be a request to the server.
 POLL_S, POLL_GROWTH = (0.02, 0.15), 1.1
@@ -77,7 +78,7 @@ class Bench:
         return serving_s, time.monotonic() - begin, times.user + times.system
 
     def restart_agent(self, name: str) -> None:
-        local.start_agents(self.home, {name: self.cluster.agents()[name]})
+        local.start_agents(self.home, Fleet({name: self.cluster.agents()[name]}))
 
     def agent_pid(self, name: str) -> int:
         return int(local_agents.running_agents(self.home)[name]["pid"])

@@ -11,8 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from dq_server.core.model.profile import EvolutionProfile
+from dq_server.core.model.errors import InvariantViolation
+from dq_server.core.model.profile import EvolutionProfile, FitRule
+from dq_server.core.model.stepfunction import StepFunction
 from dq_server.sim.evolution import Plan
 
 
@@ -44,7 +47,7 @@ def measure(
     used = [one.node_seconds for one in requested]
     allocated = [one.node_seconds for one in plan.scheduled]
     expansion = [
-        scheduled.expansion_s(one) / one.duration_s
+        (scheduled.end_s - scheduled.start_s - one.duration_s) / one.duration_s
         for one, scheduled in zip(requested, plan.scheduled, strict=True)
     ]
     return PlanMetrics(
@@ -76,3 +79,25 @@ def _relative(ours: float, rigid: float) -> float:
     if rigid == 0:
         return 1.0 if ours == 0 else float("inf")
     return ours / rigid
+
+
+def check_plan(
+    profiles: Sequence[EvolutionProfile], plan: Plan, n_nodes: int, rule: FitRule
+) -> None:
+    """Raise InvariantViolation unless the plan obeys C1, within the rule's limit, and C2."""
+    for number, (requested, got) in enumerate(zip(profiles, plan.scheduled, strict=True), start=1):
+        asked = requested.rigid_steps if rule.rigid else requested.steps
+        if got.start_s < 0 or [n for _, n in got.steps] != [n for _, n in asked]:
+            raise InvariantViolation(f"application {number}: {got} is not {asked} delayed")
+        # The first step is delayed instead of expanded; the last one waits for nothing.
+        limits = [rule.expand_limit] * len(asked)
+        limits[0] = limits[-1] = 1
+        for limit, (given_s, _), (asked_s, _) in zip(limits, got.steps, asked, strict=True):
+            if not asked_s <= given_s <= limit * asked_s:
+                raise InvariantViolation(f"application {number}: {given_s} s for {asked_s} s")
+    total = StepFunction()
+    for got in plan.scheduled:
+        for (at, nodes), (until, _) in pairwise(got.changes()):
+            total.add(at, until, nodes)
+    if total != plan.resource or max(nodes for _, _, nodes in total.segments()) > n_nodes:
+        raise InvariantViolation(f"the scheduled profiles sum to {total} on {n_nodes} nodes")

@@ -82,7 +82,7 @@ def run_job(
     growth = {"DQ_GROWTH": recipe.growth} if recipe.growth else {}
     extra = {**ONE_THREAD, **MPI_TUNING, "PYTHONPATH": str(ROOT), **growth, **(env or {})}
     if recipe.launcher == "own":
-        launcher = [sys.executable, "-m", "dq_client.ranks", "-n", str(ranks)]
+        launcher = [sys.executable, "-m", "harness.standalone", "-n", str(ranks)]
         return _run([*launcher, "--hosts", recipe.start, "--", *command], extra, limit_s)
     if recipe is ONE_HOST:
         argv = [find_mpiexec(), "-hosts", f"{recipe.start}:{ranks}", "-n", str(ranks), *command]

@@ -1,4 +1,4 @@
-"""The calls of resize_lib/resize_protocol.py, read from their text, and compared with real ones."""
+"""The calls of harness/resize_protocol.py, read from their text, and compared with real ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from resize_lib.resize_protocol import RETREAT, Failure, Role, Stage, Table
+from harness.resize_protocol import RETREAT, Failure, Role, Stage, Table
 
 Event: TypeAlias = tuple[int, str, int]  # handle, name of the call, handle of what it makes or 0
 Names: TypeAlias = Mapping[str, int]  # of communicators: handles

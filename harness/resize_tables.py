@@ -1,4 +1,4 @@
-"""Shows the tables of resize_lib/resize_protocol.py as docs/spec/resize.md has them.
+"""Shows the tables of harness/resize_protocol.py as docs/spec/resize.md has them.
 
 python -m harness.resize_tables [--write]
 """
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from resize_lib.resize_protocol import TABLES, TRANSITIONS, Failure, Table
+from harness.resize_protocol import TABLES, TRANSITIONS, Failure, Table
 
 PAGE = Path(__file__).parents[1] / "docs/spec/resize.md"
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)

@@ -13,6 +13,7 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -188,11 +189,8 @@ def _call(home: Home, address: str, body: m.Submit, members: Sequence[Member]) -
         pids=[x.pid for x in members],
     )
     public = keys.load(home.keys, "server").public
-    connection = Connection(address, public, keys.load(home.keys, "user"))
-    try:
+    with closing(Connection(address, public, keys.load(home.keys, "user"))) as connection:
         reply = connection.call(asked, ANSWER_WITHIN_S)
-    finally:
-        connection.close()
     assert isinstance(reply, m.Attached)
     return reply
 

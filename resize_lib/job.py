@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from dq_client.base import messages as m
 from resize_lib.descriptors import ProcessGrid
-from resize_lib.emulation.node import LinkRate
+from resize_lib.emulation.link import Link
 from resize_lib.loops import Position
 from resize_lib.protection.state import CopyState
 
@@ -33,7 +33,7 @@ class JobPosition:
     redistribution_s: float = 0.0  # of the last resize; 0 once it has been reported
     old_rows: int = 0  # for joining ranks: the grid that holds the data
     old_cols: int = 0
-    link: LinkRate | None = None  # None where links are not emulated
+    link: Link | None = None  # None where links are not emulated
     results: dict[str, dict[int, bytes]] = field(default_factory=dict)  # of rs.map (taskfarm.py)
     expanding: m.RemapAnswer | None = None  # the expansion whose ranks are starting, if one is
     exchanged: set[str] = field(default_factory=set)  # names of arrays whose ghosts were filled

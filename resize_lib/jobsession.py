@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 import reprlib
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from numbers import Integral, Real
@@ -40,6 +41,7 @@ from resize_lib.on_resize import Hook
 from resize_lib.processes import idle_bcast
 from resize_lib.runtime import Runtime
 from resize_lib.session_options import Options
+from resize_lib.state.program import Items
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -136,14 +138,15 @@ class Session(Declaring):
                 join.
         """
         if count is None or isinstance(count, Real):  # of numpy, too
-            return self._session.loops.run(_plain(count), name)
+            return self._session.loops.run(_plain(count), name, Items(None, sys._getframe(1)))
         if isinstance(count, Mapping) or not hasattr(count, "__getitem__"):
             raise TypeError(
                 f"rs.iterations({reprlib.repr(count)}): give a number of iterations, or a sequence"
                 " such as range(0, n, 8) or a list; a rank that joins begins in the midst of it"
             )
         # No generator of our own: who calls next() is looked up by frames.
-        return map(count.__getitem__, self._session.loops.run(len(count), name, items=True))
+        items = Items(count, sys._getframe(1))
+        return map(items.item, self._session.loops.run(len(count), name, items))
 
     def solve(self, call: Callable[[], Any], name: str = "") -> None:
         """Call a solver, whose callback calls `rs.remap()`; collective.

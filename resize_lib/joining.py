@@ -20,7 +20,7 @@ from dq_client.base import messages as m
 from dq_client.base.codec import welcome_of
 from dq_client.base.errors import DQError, NoServer
 from resize_lib.before_arrival import ComingGrid, agree_to_join
-from resize_lib.emulation.node import LinkRate
+from resize_lib.emulation.link import Link
 from resize_lib.grid import Grid
 from resize_lib.loops import AWAITED, LoopError, Position
 from resize_lib.mistakes import Mistake
@@ -62,7 +62,7 @@ def _as_told(welcome: m.JobWelcome) -> JobPosition:
     state.reports = welcome.reports
     if welcome.link_mbit is not None:
         latency_us = welcome.link_latency_us or 0.0
-        state.link = LinkRate(welcome.link_mbit, latency_us, welcome.link_duplex)
+        state.link = Link(welcome.link_mbit, latency_us, welcome.link_duplex)
     return state
 
 

@@ -21,13 +21,17 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from resize_lib.setup_calls import SetupCalls
+from resize_lib.state.program import Items
+
+if TYPE_CHECKING:
+    from resize_lib.runtime import Runtime
 
 # The loops that are running, outermost first: the number of each at its level, and its turn.
 Position: TypeAlias = tuple[tuple[int, int], ...]
-AWAITED: Position = ((-1, -1),)  # known once this rank has met the job (Turns.meet)
+AWAITED: Position = ((-1, -1),)  # known once this rank has met the job (Runtime.meet)
 
 # What a loop is: turns of the program; the call of a solver, or a task farm, in which no loop may
 # begin.
@@ -39,47 +43,6 @@ LEFT_MAX = 64  # loops that are remembered for messages
 
 class LoopError(Exception):
     """This rank's loops are not those of the job: its program went another way."""
-
-
-class Turns(Protocol):
-    """What a session does about turns."""
-
-    def first_loop(self) -> None:
-        """The program comes to its first loop."""
-
-    def later_loop(self) -> None:
-        """It comes to another loop, which is inside of none."""
-
-    def functions_around(self) -> int:
-        """How many functions of the program run now; 0: nobody needs to know."""
-
-    def skips(self, turns: Iterator[int], count: int) -> None:
-        """The first turn that this rank makes of a loop is not the loop's first."""
-
-    def meet(self) -> Position:
-        """Where the job is; asked at the first loop by a rank that does not know. Collective."""
-
-    def arrive(self) -> None:
-        """This rank is where the job is: take its share of the data. Collective."""
-
-    def length(self, level: int, count: float | None, *, items: bool) -> float | None:
-        """How many turns the loop has that the job is in at this level (0: outermost).
-
-        `count`: what the program says in a rank that is not there yet; `items`: it is over so many.
-        None: no limit. Raises LoopError if this rank cannot make the job's turns.
-        """
-
-    def has_arrived(self) -> None:
-        """It has its share."""
-
-    def turn_begins(self) -> None:
-        """An innermost turn is about to begin, as far as one can know; its time runs from here."""
-
-    def turn_ends(self, elapsed_s: float, *, last: bool) -> None:
-        """A remap point. `last`: no turn comes after this one, as far as one can know."""
-
-    def loop_ends(self) -> None:
-        """An outermost loop is over, not by an exception; may be called when it is left by one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -97,6 +60,7 @@ class Loop:
     begun_inside: int = 0  # loops, in this turn
     points_inside: bool = False  # remap points, in this turn
     functions: int = 0  # of the program, that run around it
+    items: Items | None = None  # what it is over
     iterator: weakref.ref[Iterator[int]] | None = None  # what `Loops.run` has returned
 
 
@@ -107,7 +71,7 @@ class Loops:
     """
 
     def __init__(
-        self, session: Turns, target: Position | None, calls: SetupCalls | None = None
+        self, session: Runtime, target: Position | None, calls: SetupCalls | None = None
     ) -> None:
         self._session, self._target = session, target
         self._calls = calls or SetupCalls()
@@ -230,6 +194,11 @@ class Loops:
         found = [loop.iterator() for loop in self._running if loop.iterator is not None]
         return [iterator for iterator in found if iterator is not None]
 
+    @property
+    def items(self) -> list[Items | None]:
+        """What the loops that are running are over."""
+        return [loop.items for loop in self._running]
+
     def can_go_back(self, position: Position) -> bool:
         """Whether only the turn of the innermost loop lies between here and there."""
         here = self.position
@@ -242,7 +211,7 @@ class Loops:
         count, loop.turn = loop.turn - position[-1][1], position[-1][1]
         return loop.iterator() if loop.iterator is not None else None, count
 
-    def run(self, count: float | None, name: str = "", *, items: bool = False) -> Iterator[int]:
+    def run(self, count: float | None, name: str = "", items: Items | None = None) -> Iterator[int]:
         """The turns of the loop that begins here; endless without `count`, over `count` `items`."""
         itself: list[weakref.ref[Iterator[int]]] = []
         turns = self._turns(count, name, items, itself)
@@ -253,7 +222,7 @@ class Loops:
         self,
         count: float | None,
         name: str,
-        items: bool,
+        items: Items | None,
         itself: list[weakref.ref[Iterator[int]]],
     ) -> Iterator[int]:
         self._iterator = itself[0]()
@@ -296,7 +265,7 @@ class Loops:
         count: float | None = None,
         *,
         kind: Kind = "turns",
-        items: bool = False,
+        items: Items | None = None,
     ) -> Iterator[Loop | None]:
         """The loop that begins here, while it is the innermost; None if the job has left it."""
         if not self._begun:
@@ -306,7 +275,7 @@ class Loops:
         iterator, self._iterator = self._iterator, None
         loop, around = self._begin(name, count, kind, items, iterator), list(self._running)
         if loop is not None and iterator is not None:
-            loop.iterator = weakref.ref(iterator)
+            loop.iterator, loop.items = weakref.ref(iterator), items
         del iterator
         if loop is None:
             yield None
@@ -347,7 +316,7 @@ class Loops:
         name: str,
         count: float | None,
         kind: Kind,
-        items: bool,
+        items: Items | None,
         iterator: Iterator[int] | None,
     ) -> Loop | None:
         """The loop that begins here; None if the job has left it already."""
@@ -372,8 +341,10 @@ class Loops:
         if number < target[level][0]:
             return None
         # The program may have computed its own from values that are still to come.
-        length = self._session.length(level, count, items=items)
+        length = self._session.length(level, count, items)
         loop = self._loop(number, target[level][1], label, name, length, kind)
+        loop.items = items
+        loop.iterator = weakref.ref(iterator) if iterator is not None else None
         if loop.turn and iterator is not None:
             self._session.skips(iterator, loop.turn)
         if level == len(target) - 1:

@@ -38,6 +38,7 @@ from resize_lib.stale_parts import StaleParts
 from resize_lib.state.carry import Carry
 from resize_lib.state.copies import Copies
 from resize_lib.state.iterators import go_on
+from resize_lib.state.program import Items
 from resize_lib.succession import succession_of
 from resize_lib.taskfarm import Farms
 from resize_lib.watch import Watch
@@ -53,6 +54,18 @@ class Runtime:
 
     public: the session as the program has it. ended: by the end of a `with` block.
     """
+
+    @property
+    def grid(self) -> Grid:
+        """The process grid now."""
+        return self._grid
+
+    @grid.setter
+    def grid(self, grid: Grid) -> None:
+        if self.spawned or hasattr(self, "_grid"):  # until a resize COMM_WORLD stays as it is
+            world.follow_job(grid.comm)
+        self._grid = grid
+        follow(self.comm, grid.comm)
 
     def __init__(self, public: Session, options: Options) -> None:
         self.public = public
@@ -142,18 +155,6 @@ class Runtime:
         return self.emulation.grid(comm, job.rows, job.cols, job.places)
 
     @property
-    def grid(self) -> Grid:
-        """The process grid now."""
-        return self._grid
-
-    @grid.setter
-    def grid(self, grid: Grid) -> None:
-        if self.spawned or hasattr(self, "_grid"):  # until a resize COMM_WORLD stays as it is
-            world.follow_job(grid.comm)
-        self._grid = grid
-        follow(self.comm, grid.comm)
-
-    @property
     def arriving(self) -> bool:
         """Whether this rank joins and has not come to the job's loop: its data are on their way."""
         return self.spawned and not self.loops.arrived
@@ -207,7 +208,7 @@ class Runtime:
         self.ended = True
         self.end.leave(error)
 
-    # --- see loops.Turns --------------------------------------------------------------------
+    # --- what loops.py calls --------------------------------------------------------------------
 
     def first_loop(self) -> None:
         """The program comes to its first loop."""
@@ -247,20 +248,29 @@ class Runtime:
             if self.succession is not None:
                 self.succession.arrived()
 
-    def length(self, level: int, count: float | None, *, items: bool) -> float | None:
-        """See loops.Turns. After a restart items are as many as the program has by now."""
+    def length(self, level: int, count: float | None, items: Items | None) -> float | None:
+        """How many iterations the loop has that the job is in at this level (0: outermost).
+
+        `count`: what the program says in a rank that is not there yet; `items`: what it is over.
+        Items that do not travel are after a restart those of the program. None: no limit.
+        LoopError if this rank cannot make the job's iterations.
+        """
         told = self.job.lengths
         if level >= len(told) or told[level] == count:
             return count
+        over = items is not None and items.sequence is not None
+        inner = level == len(told) - 1 or (count or 0) > (told[level] or 0)
+        if items is not None and items.travels and self.carry.active and inner:
+            return told[level]  # and gets the job's items where it arrives
         here, there = (
             f"{'no limit of' if n is None else format(n, 'g')} iterations"
             for n in (count, told[level])
         )
-        if self.copy is None:
-            if items:
+        if self.copy is None or (over and self.carry.active):
+            if over:
                 raise LoopError(f"its loop is over a sequence of {here}, the job's of {there}")
             return told[level]
-        kept = count if items else told[level]
+        kept = count if over else told[level]
         if self.rank == 0:
             say(f"a loop has {here} in the program and {there} in the copy")
         return kept
@@ -271,14 +281,14 @@ class Runtime:
         self.remapped(stays=True)
 
     def turn_begins(self) -> None:
-        """A turn is about to begin."""
+        """An innermost turn is about to begin; its time runs from here."""
         self.call_hooks()
         self.watch.turn_begins()
         if self.pacer is not None:
             self.pacer.begin_iteration()
 
     def turn_ends(self, elapsed_s: float, *, last: bool) -> None:
-        """A turn is done. Retired in ranks that leave the job."""
+        """A turn is done, perhaps the last one. Retired in ranks that leave the job."""
         if self.pacer is not None:
             self.pacer.end_iteration()
         if self.recorder is not None:
@@ -296,7 +306,7 @@ class Runtime:
         self.remapped(stays=act() if self.in_place is None else self.in_place.remap_point(act))
 
     def loop_ends(self) -> None:
-        """See loops.Turns."""
+        """An outermost loop is over; may be called when an exception ends it."""
         self.end.loop_ends()
 
     def note_position(self) -> None:

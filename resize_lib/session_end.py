@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from resize_lib.runtime import Runtime
 
 CAUGHT_MAX = 3  # of `Retired`, before the process ends at once
-LOST_THE_OTHERS = 75  # exit code: EX_TEMPFAIL; see dq_server/core/model/protection.py
+LOST_THE_OTHERS = 75  # exit code: EX_TEMPFAIL; see dq_server/core/model/spec.py
 
 
 class Mark(Protocol):

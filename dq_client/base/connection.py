@@ -261,7 +261,7 @@ def require_same_cluster(info: Mapping[str, Any], home: Home) -> None:
         )
 
 
-def ask(connection: Connection, body: RequestBody) -> Any:
+def ask(connection: Connection, body: RequestBody, timeout_s: float = 5.0) -> Any:
     """The data that the server answers; None if the request has no data for an answer."""
-    reply = connection.call(body)
+    reply = connection.call(body, timeout_s)
     return reply.data if isinstance(reply, Data) else None

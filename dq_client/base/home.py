@@ -24,7 +24,6 @@ from dq_client.base.private import NotPrivate, check_own, check_way
 from dq_client.base.text_files import object_of
 
 ALLOCATIONS = "allocations"  # below a home, one home for each
-EPOCH_LIKE_S = 1e9  # no machine runs so long
 
 
 class Home(Struct, frozen=True):
@@ -196,24 +195,9 @@ def write_private(path: Path, text: str) -> None:
 def is_alive(pid: int, create_time: float | None = None) -> bool:
     """Whether this very process still runs (pids are used again; creation times are not)."""
     try:
-        found = _stat(int(pid))
-        if found is not None:
-            state, began_s = found
-            if state == "Z":
-                return False
-            if create_time is None or create_time <= EPOCH_LIKE_S:
-                return create_time is None or abs(began_s - create_time) < 1.0
+        state, began_s = _stat(int(pid))
+        return state != "Z" and (create_time is None or abs(began_s - create_time) < 1.0)
     except (ProcessLookupError, ValueError, TypeError, OverflowError):  # a damaged note's numbers
-        return False
-    import psutil  # 5 ms of a command; only for systems without /proc, and for old notes
-
-    try:
-        process = psutil.Process(pid)
-        if process.status() == psutil.STATUS_ZOMBIE:
-            return False
-        # Of a version that noted seconds since the epoch, which follow the system clock.
-        return create_time is None or abs(process.create_time() - create_time) < 1.0
-    except (psutil.Error, ValueError, TypeError, OverflowError):
         return False
 
 
@@ -224,27 +208,17 @@ def created_s(pid: int) -> float:
     clock has been set. psutil.NoSuchProcess if there is none.
     """
     try:
-        found = _stat(pid)
+        return _stat(pid)[1]
     except ProcessLookupError:
         import psutil
 
         raise psutil.NoSuchProcess(pid) from None
-    if found is None:
-        import psutil
-
-        return psutil.Process(pid).create_time()
-    return found[1]
 
 
-def _stat(pid: int) -> tuple[str, float] | None:
-    """State letter of a process, and its start in seconds since boot; None without /proc.
-
-    ProcessLookupError if there is no such process.
-    """
+def _stat(pid: int) -> tuple[str, float]:
+    """State letter of a process, and its start in seconds since boot. ProcessLookupError."""
     try:
         words = os.fsdecode(opened.kernel(f"/proc/{pid}/stat")).rpartition(")")[2].split()
     except FileNotFoundError:
-        if Path("/proc/self/stat").exists():
-            raise ProcessLookupError(pid) from None
-        return None
+        raise ProcessLookupError(pid) from None
     return words[0], int(words[19]) / os.sysconf("SC_CLK_TCK")

@@ -107,6 +107,18 @@ def kill(pids: list[int], number: int = signal.SIGKILL) -> None:
             os.kill(pid, number)
 
 
+def end(pid: int, number: int, within_s: float) -> None:
+    """Signal a process, and kill it if it has not ended in time; waits for its end."""
+    import psutil
+
+    with contextlib.suppress(psutil.Error):
+        process = psutil.Process(pid)
+        process.send_signal(number)
+        if psutil.wait_procs([process], timeout=within_s)[1]:
+            process.kill()
+            psutil.wait_procs([process], timeout=within_s)
+
+
 def exists(pid: int) -> bool:
     """Whether the process is there and no zombie."""
     return _state(pid) not in (b"", b"Z", b"X")

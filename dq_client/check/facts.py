@@ -10,7 +10,7 @@ import ast
 from dataclasses import replace
 from typing import TypeAlias
 
-from dq_client.check.hidden import hides_loop, names_held
+from dq_client.check.hidden import hides_loop, names_held, names_iterated
 from dq_client.check.liveness import Liveness
 from dq_client.check.program import Program
 from dq_client.check.scopes import Scope, scopes_of
@@ -38,6 +38,7 @@ class Facts:
         self._attributes: dict[tuple[str, Lines], Variable] = {}
         self._mentioned: set[str] | None = None
         self._hides: dict[int, bool] = {}
+        self._iterated: dict[int, dict[str, int]] = {}
         self._held: dict[tuple[int, str], frozenset[str]] = {}
 
     def hides_loop(self, line: int) -> bool:
@@ -81,6 +82,21 @@ class Facts:
             found = self._view(owner.number, key[1], running).variable(name)
             self._variables[key] = replace(found, file=self.file)
         return self._variables[key]
+
+    def iterated(self, line: int) -> dict[str, int]:
+        """Names, and attributes with a dot, that plain loops around `line` have gone over."""
+        if line not in self._iterated:
+            self._iterated[line] = names_iterated(self._tree, line)
+        return self._iterated[line]
+
+    def items(self, function: int, line: int, running: Lines = ()) -> frozenset[str]:
+        """What the items depend on that the loop at `line` goes over."""
+        loops = [node for node in ast.walk(self._tree) if isinstance(node, ast.For)]
+        parts = [part for node in loops if node.lineno == line for part in ast.walk(node.target)]
+        names = [part.id for part in parts if isinstance(part, ast.Name)]
+        return frozenset().union(
+            *(self.variable(function, line, name, running).loop for name in names)
+        )
 
     def mentions(self, name: str) -> bool:
         """Whether the file reads `something.name`, or imports the name."""

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+
+from dq_client.check.scopes import begins_iterations
 
 # Calls that take one iteration and leave the loop to who calls them.
 ONE_AT_A_TIME = frozenset(("next", "__next__", "send"))
+# What they return follows the container while it changes.
+FOLLOWS = frozenset(("enumerate", "zip", "reversed", "iter", "len", "items", "keys", "values"))
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
@@ -70,3 +75,48 @@ def names_held(tree: ast.Module, line: int, callee: str) -> frozenset[str]:
             and (part.lineno, part.col_offset) < begins
         }
     )
+
+
+def names_iterated(tree: ast.Module, line: int) -> dict[str, int]:
+    """Names of which plain loops around `line` go over something made of them, with these lines.
+
+    Python has made it when such a loop began, and does not look at the name again. A loop that
+    begins before any iteration of the session is left out. Attributes have a dot before them.
+    """
+    loops = [node for node in ast.walk(tree) if isinstance(node, ast.For | ast.While)]
+    around = [n for n in loops if n.lineno < line <= (n.end_lineno or n.lineno)]
+    sessions = [n.lineno for n in loops if isinstance(n, ast.For) and begins_iterations(n.iter)]
+    found: dict[str, int] = {}
+    for loop in around:
+        later = any(each.lineno < loop.lineno for each in around)
+        later = later or any(at < loop.lineno for at in sessions)
+        if later and isinstance(loop, ast.For) and not begins_iterations(loop.iter):
+            found |= dict.fromkeys(_made_of(loop.iter), loop.lineno)
+    return found
+
+
+def _made_of(node: ast.AST) -> Iterator[str]:
+    """What is read to make something new; of a container itself, nothing is."""
+    if isinstance(node, ast.Call) and _name(node.func) in FOLLOWS:
+        holder = [node.func.value] if isinstance(node.func, ast.Attribute) else []
+        for part in (*node.args, *holder):
+            yield from _made_of(part)
+    elif not isinstance(node, ast.Name | ast.Attribute):
+        yield from _read(node)
+
+
+def _read(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Attribute):
+        yield f".{node.attr}"
+        if isinstance(node.value, ast.Attribute):
+            yield from _read(node.value)
+    elif isinstance(node, ast.Name):
+        yield node.id
+    elif isinstance(node, ast.Call) and _name(node.func) in FOLLOWS:
+        yield from _made_of(node)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        for part in (node.func.value, *node.args, *(each.value for each in node.keywords)):
+            yield from _read(part)
+    else:
+        for child in ast.iter_child_nodes(node):
+            yield from _read(child)

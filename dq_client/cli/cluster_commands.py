@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -177,14 +178,16 @@ def _up_here(
     if mechanism.words:
         note(mechanism.words)
     info = bringup.bring_up(home, cluster, options, mechanism.name, keep_alive=True)
+    found = {"nodes": len(cluster.nodes), "processors": cluster.processors}
+    _say_up(info, "", found | {"mechanism": mechanism.name}, as_json=as_json)
+
+
+def _say_up(info: Mapping[str, object], what: str, found: dict[str, Any], *, as_json: bool) -> None:
+    """Print that the cluster is up, and what it has: `found` with --json, `what` in words."""
+    server = {"pid": info["pid"], "address": info["address"]}
     if as_json:
-        print_json(
-            server={"pid": info["pid"], "address": info["address"]},
-            nodes=len(cluster.nodes),
-            processors=cluster.processors,
-            mechanism=mechanism.name,
-        )
-    note(f"the cluster is up (server {info['pid']} at {info['address']})")
+        print_json(server=server, **found)
+    note(f"the cluster is up{what} (server {info['pid']} at {info['address']})")
 
 
 def _up_hosts(
@@ -202,21 +205,15 @@ def _up_hosts(
     count = len(cluster.hosts)
     note(f"starting {cluster.name}: {count} hosts, by ssh")
     done = hosts.bring_up(home, cluster, options, note, address=address, need_all=need_all)
-    info = done.info
     processors = sum(found.facts.processors for found in done.up if found.facts is not None)
-    if as_json:
-        print_json(
-            server={"pid": info["pid"], "address": info["address"]},
-            nodes=len(done.up),
-            processors=processors,
-            hosts=[found.host.name for found in done.up],
-            problems=done.problems,
-        )
+    found = {
+        "nodes": len(done.up),
+        "processors": processors,
+        "hosts": [found.host.name for found in done.up],
+        "problems": done.problems,
+    }
     some = f"{len(done.up)} of {count} hosts" if done.problems else f"{count} hosts"
-    note(
-        f"the cluster is up: {some}, {processors} processors (server {info['pid']} at"
-        f" {info['address']})"
-    )
+    _say_up(done.info, f": {some}, {processors} processors", found, as_json=as_json)
 
 
 def _allocation(base: Home) -> tuple[Home, dict[str, int]]:
@@ -235,14 +232,8 @@ def _up_allocation(
     words = f"{len(nodes)} nodes of this allocation"
     note(f"starting on {words}")
     info = allocation.bring_up(home, nodes, options, address)
-    if as_json:
-        print_json(
-            server={"pid": info["pid"], "address": info["address"]},
-            nodes=len(nodes),
-            processors=sum(nodes.values()),
-            pool=None,
-        )
-    note(f"the cluster is up: {words} (server {info['pid']} at {info['address']})")
+    found = {"nodes": len(nodes), "processors": sum(nodes.values()), "pool": None}
+    _say_up(info, f": {words}", found, as_json=as_json)
 
 
 def _up_pool(
@@ -253,18 +244,11 @@ def _up_pool(
 
     systems = {name: system_of(table) for name, table in cluster.batch.items()}
     info = holders.bring_up(home, cluster, systems, options, address)
-    if as_json:
-        print_json(
-            server={"pid": info["pid"], "address": info["address"]},
-            nodes=0,
-            processors=0,
-            pool=cluster.pool,
-        )
     some = f"{cluster.pool.get('min', 0)} to {cluster.pool['max']} nodes"
-    where = f"server {info['pid']} at {info['address']}"
     asked = next(iter(systems.values())).name
     queues = f" in {', '.join(systems)}" if any(systems) else ""
-    note(f"the cluster is up: {some}, which {asked} is asked for{queues} ({where})")
+    found = {"nodes": 0, "processors": 0, "pool": cluster.pool}
+    _say_up(info, f": {some}, which {asked} is asked for{queues}", found, as_json=as_json)
 
 
 def _until_interrupted(home: Home) -> None:

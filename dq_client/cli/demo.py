@@ -8,6 +8,7 @@ import shutil
 import signal
 import tempfile
 import time
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -97,14 +98,11 @@ class Demo:
         """Cluster up, job in, growth shown, report written; the cluster is down again after."""
         note(f"cluster: {self.cluster.processors} processors on this machine ({self.home.root})")
         local.bring_up(self.home, self.cluster, [])
-        connection = Connection.to(self.home)
-        try:
+        with closing(Connection.to(self.home)) as connection:
             job_id = self._submit(connection)
             self._follow(connection, job_id)
             self.output = b"".join(output_of(connection, job_id)).decode(errors="replace")
             write_report(self.report, collect(connection, job_id))
-        finally:
-            connection.close()
 
     def _submit(self, connection: Connection) -> int:
         note(f"job: {' '.join(self.argv[1:])} on sizes {' '.join(map(str, self.sizes))}")
@@ -122,8 +120,8 @@ class Demo:
         return reply.job
 
     def _follow(self, connection: Connection, job_id: int) -> None:
-        view, pace = GrowthView(), Pace(self.iterations)
-        try:
+        pace = Pace(self.iterations)
+        with GrowthView() as view:
             # No limit: how long an iteration takes is the machine's and --n's business.
             for job in looks(connection, job_id, wait_s=1.0, pause_s=0.1):
                 view.update(job, self.iterations)
@@ -132,8 +130,6 @@ class Demo:
                 if job["state"] in ENDED:
                     break
             self.job = ask(connection, m.JobQuery(job_id))
-        finally:
-            view.close()
 
     @property
     def verdict(self) -> bool | None:

@@ -15,14 +15,16 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from dq_client.base import environment
 from dq_client.base import messages as m
-from dq_client.base.connection import Connection
+from dq_client.base.connection import Connection, ask
 from dq_client.base.errors import DQError
 from dq_client.base.home import Home
+from dq_client.base.states import ENDED
 from dq_client.deploy import local, shutdown
 from dq_client.deploy.cluster import Cluster, Link
 from dq_client.deploy.mechanism import choose, require_fit
@@ -91,21 +93,18 @@ def core_gflops() -> float:
 
 def _probe(home: Home, what: str, count: int) -> dict[str, Any]:
     """Run the probe on `count` nodes."""
-    connection = Connection.to(home)
-    try:
-        body = m.Submit(
-            request=uuid.uuid4().hex,
-            name="probe",
-            argv=[*PROBE, what],
-            cwd="/",
-            sizes=m.Sizes([count]),
-            inherited=environment.inherited(os.environ)[0],
-        )
+    body = m.Submit(
+        request=uuid.uuid4().hex,
+        name="probe",
+        argv=[*PROBE, what],
+        cwd="/",
+        sizes=m.Sizes([count]),
+        inherited=environment.inherited(os.environ)[0],
+    )
+    with closing(Connection.to(home)) as connection:
         submitted = connection.call(body, timeout_s=10.0)
         assert isinstance(submitted, m.Submitted)
         state = _ended(connection, submitted.job)
-    finally:
-        connection.close()
     folder = home.job(submitted.job)
     if state != "done":
         text = (folder / "err").read_text()[-500:] if (folder / "err").exists() else ""
@@ -117,10 +116,9 @@ def _probe(home: Home, what: str, count: int) -> dict[str, Any]:
 def _ended(connection: Connection, job: int) -> str:
     deadline = time.monotonic() + PROBE_LIMIT_S
     while time.monotonic() < deadline:
-        reply = connection.call(m.JobQuery(job))
-        assert isinstance(reply, m.Data)
-        if reply.data["state"] in ("done", "failed", "killed"):
-            return str(reply.data["state"])
+        state = str(ask(connection, m.JobQuery(job))["state"])
+        if state in ENDED:
+            return state
         time.sleep(0.2)
     return f"did not end within {PROBE_LIMIT_S:g} s"
 

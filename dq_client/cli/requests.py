@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,21 +21,14 @@ if TYPE_CHECKING:
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
-@contextmanager
-def server() -> Iterator[Connection]:
+def server() -> closing[Connection]:
     """A connection to the server of this home, closed at the end of the command."""
-    connection = Connection.to(Home.default())
-    try:
-        yield connection
-    finally:
-        connection.close()
+    return closing(Connection.to(Home.default()))
 
 
-@contextmanager
-def records() -> Iterator[Connection]:
+def records() -> AbstractContextManager[Connection]:
     """For a command that only shows things: if no server runs, what its journal holds."""
-    with looking(Home.default()) as connection:
-        yield connection
+    return looking(Home.default())
 
 
 def cluster_now(connection: Connection) -> float:

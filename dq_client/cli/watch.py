@@ -16,7 +16,6 @@ from dq_client.base.errors import UsageError
 from dq_client.cli.requests import JobId, json_option, resolve, server
 from dq_client.show.feed.cursor import FeedCursor
 from dq_client.show.output import SCHEMA, clock, note, say
-from dq_client.show.report.bars import bar_rows
 from dq_client.show.report.live_view import is_drawable
 from dq_client.show.report.text import shortened
 from dq_client.show.report.watch_events import Event, WatchEvents
@@ -49,8 +48,8 @@ def watch(job_id: int | None, keep: bool, as_json: bool) -> int:
             from dq_client.show.report.terminal import draw_bars
 
             def bars(processors: int) -> None:
-                rows = bar_rows(list(follower.active.values()))
-                live.update(draw_bars(rows, processors, live.console.height), refresh=True)
+                drawn = draw_bars(follower.active.values(), processors, live.console.height)
+                live.update(drawn, refresh=True)
 
             return _follow(connection, follower, _above(live), bars, keep=keep)
 

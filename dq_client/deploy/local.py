@@ -16,8 +16,8 @@ import msgspec
 import psutil
 
 from dq_client.base import messages as m
-from dq_client.base import opened, storage
-from dq_client.base.connection import Connection
+from dq_client.base import opened, process_tree, storage
+from dq_client.base.connection import Connection, ask
 from dq_client.base.errors import DQError, NoServer, Timeout, UsageError
 from dq_client.base.hardware import shared_out
 from dq_client.base.home import Home, is_alive
@@ -95,17 +95,13 @@ def start_agent(
     return process.pid
 
 
-def start_agents(
-    home: Home,
-    agents: dict[str, list[m.NodeInfo]],
-    interface: str = "lo",
-    slowed: str | None = None,
-) -> None:
+def start_agents(home: Home, fleet: Fleet) -> None:
     """Start many agents in the background, all forked from one process that ends at once."""
-    words = ["-m", "dq_client.node.agent", "--fleet"]
-    process = start(home, "fleet", words, stdin=subprocess.PIPE)
-    wanted = {"agents": agents, "slowed": slowed, "interface": interface}
-    process.communicate(msgspec.json.encode(wanted), timeout=PATIENCE_S)
+    words = ["dq_client.node.agent", "--fleet"]
+    if fleet.in_namespaces:
+        words = ["dq_client.deploy.contained_nodes"]
+    process = start(home, "fleet", ["-m", *words], stdin=subprocess.PIPE)
+    process.communicate(msgspec.json.encode(fleet), timeout=PATIENCE_S)
     if process.returncode != 0:
         raise last_words(home, "fleet", process.returncode)
 
@@ -161,16 +157,6 @@ def make_fleet(home: Home, cluster: Cluster, mechanism: str) -> Fleet:
     for name, (node,) in fleet.agents.items():
         fleet.agents[name] = [msgspec.structs.replace(node, link_mbit=None, link_latency_us=None)]
     return msgspec.structs.replace(fleet, groups=groups, rate_mbit=rate)
-
-
-def start_nodes(home: Home, fleet: Fleet) -> None:
-    """Start the agents of a fleet whose nodes have namespaces of their own."""
-    process = start(
-        home, "fleet", ["-m", "dq_client.deploy.contained_nodes"], stdin=subprocess.PIPE
-    )
-    process.communicate(msgspec.json.encode(fleet), timeout=PATIENCE_S)
-    if process.returncode != 0:
-        raise last_words(home, "fleet", process.returncode)
 
 
 def start_supervisor(home: Home) -> None:
@@ -240,12 +226,10 @@ def _start_fleet(home: Home, fleet: Fleet, *, keep_alive: bool) -> None:
 
     if keep_alive:
         note(home, fleet)
-    if fleet.in_namespaces:
-        start_nodes(home, fleet)
-    elif keep_alive:
-        start_supervisor(home)
+    if fleet.in_namespaces or not keep_alive:
+        start_agents(home, fleet)
     else:
-        start_agents(home, fleet.agents, fleet.interface, fleet.slowed)
+        start_supervisor(home)
     wait_for_nodes(home, {node.name for nodes in fleet.agents.values() for node in nodes})
     if keep_alive and fleet.in_namespaces:  # not before: it would miss those that are starting
         start_supervisor(home)
@@ -254,11 +238,8 @@ def _start_fleet(home: Home, fleet: Fleet, *, keep_alive: bool) -> None:
 def _tear_down(home: Home) -> None:
     """End what was started here, also if it does not answer: no job runs yet."""
     supervision.end(home)
-    with contextlib.suppress(NoServer, psutil.Error):
-        server = psutil.Process(home.server()["pid"])
-        server.send_signal(signal.SIGQUIT)
-        if psutil.wait_procs([server], timeout=5.0)[1]:
-            server.kill()
+    with contextlib.suppress(NoServer):
+        process_tree.end(home.server()["pid"], signal.SIGQUIT, 5.0)
     with contextlib.suppress(Timeout):
         stop_agents(home, at_once=True)
     forget_fleet(home)
@@ -277,17 +258,14 @@ def forget_fleet(home: Home) -> None:
 
 def wait_for_nodes(home: Home, names: set[str]) -> None:
     """Until the server has all of these nodes; Timeout otherwise."""
-    connection = Connection.to(home)
-    try:
+    with contextlib.closing(Connection.to(home)) as connection:
+        late = "not every node reported: see the agents' logs"
+        wait_until(lambda: names <= nodes_up(connection), PATIENCE_S, late)
 
-        def all_up() -> bool:
-            reply = connection.call(m.NodesQuery())
-            assert isinstance(reply, m.Data)
-            return names <= {n["name"] for n in reply.data if n["state"] == "up"}
 
-        wait_until(all_up, PATIENCE_S, "not every node reported: see the agents' logs")
-    finally:
-        connection.close()
+def nodes_up(connection: Connection) -> set[str]:
+    """Names of the nodes that are up."""
+    return {n["name"] for n in ask(connection, m.NodesQuery()) if n["state"] == "up"}
 
 
 def stop_agents(home: Home, names: list[str] | None = None, *, at_once: bool = False) -> list[str]:
@@ -315,13 +293,4 @@ def leftovers(home: Home) -> list[int]:
     """Processes of this machine that belong to this home: server, agents, jobs' processes."""
     # By the environment, which every descendant inherits: also processes that called setsid and
     # those whose keeper was killed.
-    mark = f"DQ_HOME={home.root}".encode()
-    found = []
-    for process in psutil.process_iter():
-        try:
-            environment = opened.kernel(f"/proc/{process.pid}/environ").split(b"\0")
-        except OSError:
-            continue
-        if mark in environment and process.pid != os.getpid():
-            found.append(process.pid)
-    return found
+    return [pid for pid in process_tree.commands(home.root) if pid != os.getpid()]

@@ -196,11 +196,8 @@ def _end_in_order(home: Home, *, force: bool) -> None:
         if not pids:
             raise
         return
-    connection = Connection.to(home)
-    try:
+    with contextlib.closing(Connection.to(home)) as connection:
         connection.call(m.Stop(force), timeout_s=10.0)
-    finally:
-        connection.close()
     supervision.end(home)  # not before: the cluster stays if the server refuses
     # The server's reply says that it will go down; the agents go when it tells them to retire.
     server = info["pid"], info["create_time"]

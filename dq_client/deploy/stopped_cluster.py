@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from dq_client.base import codec, keys
 from dq_client.base.connection import Connection
@@ -36,10 +36,8 @@ def looking(home: Home) -> Iterator[Connection]:
         with _stopped(home) as connection:
             yield connection
         return
-    try:
+    with closing(connection):
         yield connection
-    finally:
-        connection.close()
 
 
 @contextmanager
@@ -65,13 +63,10 @@ def _stopped(home: Home) -> Iterator[Connection]:
         told = json.loads(line)
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(told["last_s"]))
         print(f"no server is running: as it was at {at}", file=sys.stderr)  # noqa: T201
-        connection = Connection(
-            told["address"], told["server"], keys.pair_of(told["viewer"]), codec.decode_to_user
-        )
-        try:
+        pair = keys.pair_of(told["viewer"])
+        to_reader = Connection(told["address"], told["server"], pair, codec.decode_to_user)
+        with closing(to_reader) as connection:
             yield connection
-        finally:
-            connection.close()
     finally:
         reader.stdin.close()
         try:

@@ -103,6 +103,16 @@ class Supervisor:
                 else:
                     self.wake.recv(4096)
 
+    def run_until_told(self, wakes: socket.socket) -> None:
+        """`run`, and end on SIGTERM and SIGINT. `wakes`: the other end of `wake`."""
+        for end in (self.wake, wakes):
+            end.setblocking(False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: setattr(self, "stopped", True))
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # a child that could not start is collected
+        signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
+        self.run()
+
     def _start_due(self) -> float | None:
         """Start who is due; seconds until the next one is, None if nobody waits."""
         missing = [(a.due_s, name) for name, a in self.agents.items() if a.pidfd < 0]
@@ -207,22 +217,16 @@ def main() -> int:
         say(f"{home.root} has no agents to look after: dq up starts some")
         return 1
     wakes, wake = socket.socketpair()
-    for end in (wake, wakes):
-        end.setblocking(False)
     agents = {name: WatchedAgent() for name in fleet.agents}
     begins = "--again" not in sys.argv[1:]
     server = ServerWatch(home, local.start_server_again, say)
     supervisor = Supervisor(
         home, starter_of(home, fleet), agents, wake, begins=begins, partner=server
     )
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: setattr(supervisor, "stopped", True))
-    signal.signal(signal.SIGCHLD, lambda *_: None)  # a server that could not start is collected
-    signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
     rename(["dq-supervisor"])
     supervision.write(home)
     try:
-        supervisor.run()
+        supervisor.run_until_told(wakes)
     finally:
         (home.root / supervision.FILE).unlink(missing_ok=True)
     return 0

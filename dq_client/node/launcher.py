@@ -1,10 +1,9 @@
-"""DQ's own ranks without a cluster, for tests, benchmarks and `dq doctor`:
+"""DQ's own ranks on this machine, without a cluster, as `dq doctor` tries them:
 
-    python -m dq_client.ranks -n 4 [--hosts n01,n02] [--exec] [--label] [--input FILE] -- \
-        python app.py ARGS [: -n 2 other ARGS]
+    python -m dq_client.ranks -n 4 [--exec] -- python app.py ARGS
 
-A small stand-in for the agents of these hosts: a keeper for each, whose messages to each other it
-passes on. A program that expands (`await` with hosts) is given the ranks it asks for, on any host.
+It stands in for an agent: one keeper, and one world of ranks. harness/standalone.py has the job
+of several hosts, worlds that join and worlds that are spawned.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ Json = dict[str, Any]
 
 
 class Standalone:
-    """One job on named hosts of this machine."""
+    """One job on named hosts of this machine, which all are this machine."""
 
     def __init__(self, folder: Path, programs: list[list[str]], *, forks: bool) -> None:
         self._folder, self._programs, self._forks = folder, programs, forks
@@ -45,15 +44,12 @@ class Standalone:
         self._lines: dict[str, KeeperLine] = {}
         self._states: dict[str, Json] = {}
         self._begun: dict[str, list[str]] = {}  # worlds that were started there
-        self._joining = set[str]()  # worlds that were started to join the job
         self._selector = selectors.DefaultSelector()
-        self._worlds = 0
-        self._spawned: set[tuple[str, int]] = set()  # host and ticket
         self._over = False
         self._printed = {"out": 0, "err": 0}
 
     def run(self, hosts: list[str], program_of: list[int], **more: object) -> int:
-        """Until the job is over; its exit code."""
+        """Until the job is over; its exit code. `more`: for the keepers, with the order to start"""
         first = {**more, "program_of": program_of}
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         try:
@@ -84,7 +80,9 @@ class Standalone:
             self._print()
             if not self._over and self._done():
                 self._over = True
-                for line in self._lines.values():
+                for host, line in self._lines.items():
+                    for world in self._begun[host]:
+                        line.send({"do": "end", "world": int(world)})
                     line.send({"do": "leave"})
         self._print()
         failures = [s["failed"] for s in self._states.values() if s["failed"]]
@@ -93,26 +91,14 @@ class Standalone:
         return int(failures[0]["code"]) if failures else 0
 
     def _done(self) -> bool:
-        if any(state["failed"] for state in self._states.values()):
-            for host in self._lines:
-                self._end(host)
-            return True
-        if any(self._goes_on(h, world) for h, worlds in self._begun.items() for world in worlds):
-            return False
-        for host in self._lines:
-            self._end(host)
-        return True
+        failed = any(state["failed"] for state in self._states.values())
+        begun = [(host, world) for host, worlds in self._begun.items() for world in worlds]
+        return failed or not any(self._goes_on(*each) for each in begun)
 
     def _goes_on(self, host: str, world: str) -> bool:
-        """Whether the job needs it: ranks that wait to join do not keep it from ending."""
+        """Whether the job needs it."""
         known = self._states[host]["worlds"].get(world)
-        if world in self._joining and (known is None or not known["part"]):
-            return False
         return known is None or bool(known["running"])
-
-    def _end(self, host: str) -> None:
-        for world in self._begun[host]:
-            self._lines[host].send({"do": "end", "world": int(world)})
 
     def _start(
         self, world: int, hosts: list[str], programs: list[list[str]], cwd: str, **more: object
@@ -160,16 +146,7 @@ class Standalone:
     def _read(self, host: str) -> None:
         line = self._lines[host]
         for message in line.read():
-            if "state" in message:
-                self._states[host] = message["state"]
-            elif "relay" in message:
-                target = self._lines.get(message["relay"])
-                if target is not None:
-                    target.send({"do": "relayed", "data": message["data"]})
-            elif "await" in message:
-                self._grow(message["await"])
-            elif "spawn" in message:
-                self._spawn(host, message["spawn"])
+            self._hear(host, message)
         if line.gone:
             if not (ends.read(str(self._folder / host)) or {}).get("over"):
                 self._states[host]["failed"] = {"code": 137, "why": f"the keeper on {host} is lost"}
@@ -177,40 +154,9 @@ class Standalone:
             line.close()
             del self._lines[host]
 
-    def _grow(self, asked: Json) -> None:
-        hosts = asked.get("hosts")
-        if not hosts or self._known(asked["await"]):
-            return
-        self._joining.add(str(asked["await"]))
-        argv, cwd = asked.get("argv") or self._programs[0], asked.get("cwd") or str(Path.cwd())
-        self._start(asked["await"], hosts, [argv], cwd, root=asked["node"], joins=True)
-
-    def _known(self, world: int) -> bool:
-        return any(str(world) in worlds for worlds in self._begun.values())
-
-    def _spawn(self, host: str, asked: Json) -> None:
-        if (host, asked["ticket"]) in self._spawned:
-            return  # said again: the answer is on its way
-        self._spawned.add((host, asked["ticket"]))
-        self._worlds += 1
-        many = len(asked["program_of"])
-        hosts = [h for h in asked["info"].get("hosts", "").split(",") if h] or [
-            asked["node"]
-        ] * many
-        if len(hosts) != many:
-            why = f"{many} ranks for {len(hosts)} hosts"
-            self._lines[host].send({"do": "spawn", "ticket": asked["ticket"], "why": why})
-            return
-        self._lines[host].send({"do": "spawn", "ticket": asked["ticket"], "why": ""})
-        self._start(
-            1_000_000 + self._worlds,
-            hosts,
-            asked["programs"],
-            asked["cwd"],
-            program_of=asked["program_of"],
-            spawned=True,
-            keys=asked["keys"],
-        )
+    def _hear(self, host: str, message: Json) -> None:
+        if "state" in message:
+            self._states[host] = message["state"]
 
     def _print(self) -> None:
         for name, stream in (("out", sys.stdout), ("err", sys.stderr)):
@@ -227,44 +173,15 @@ class Standalone:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m dq_client.ranks", description=__doc__)
     parser.add_argument("-n", type=int, default=1, help="ranks")
-    parser.add_argument("--hosts", default="localhost", help="names; ranks are dealt in blocks")
     parser.add_argument("--exec", action="store_true", help="without a starter")
-    parser.add_argument("--label", action="store_true", help="the rank before each line")
-    parser.add_argument("--input", default="", help="standard input of rank 0")
     parser.add_argument("program", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     words = options.program[1:] if options.program[:1] == ["--"] else options.program
-    try:
-        programs, program_of = parts(options.n, words)
-    except ValueError as e:
-        parser.error(str(e))
-    names = options.hosts.split(",")
-    each = -(-len(program_of) // len(names))
-    hosts = [names[rank // each] for rank in range(len(program_of))]
-    more = {"label": options.label, "input": options.input}
+    if not words or options.n < 1:
+        parser.error("a program and at least one rank are needed")
     with tempfile.TemporaryDirectory(prefix="dq-ranks-") as folder:
-        job = Standalone(Path(folder), programs, forks=not options.exec)
-        return job.run(hosts, program_of, **more)
-
-
-def parts(first: int, words: list[str]) -> tuple[list[list[str]], list[int]]:
-    """The programs of `prog ARGS : -n 2 other ARGS`, and which of them each rank runs."""
-    programs: list[list[str]] = [[]]
-    counts = [first]
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
-        if word != ":":
-            programs[-1].append(word)
-        elif len(rest) > 1 and rest[0] == "-n" and rest[1].isdigit():
-            programs.append([])
-            counts.append(int(rest[1]))
-            del rest[:2]
-        else:
-            raise ValueError("after ':' comes -n RANKS")
-    if not all(programs) or min(counts) < 1:
-        raise ValueError("a program and at least one rank are needed")
-    return programs, [i for i, count in enumerate(counts) for _ in range(count)]
+        job = Standalone(Path(folder), [words], forks=not options.exec)
+        return job.run(["localhost"] * options.n, [0] * options.n)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import signal
 
 import psutil
 
-from dq_client.base import opened
+from dq_client.base import opened, process_tree
 from dq_client.base.home import Home, created_s, is_alive, machine, write_private
 from dq_client.base.text_files import object_of
 
@@ -73,12 +73,7 @@ def end(home: Home) -> None:
     with contextlib.suppress(OSError):  # a disk that fails; nobody believes a file without process
         (home.root / FILE).unlink()  # first: the server starts one again whose file is there
     if pid is not None:
-        with contextlib.suppress(psutil.Error):
-            process = psutil.Process(pid)
-            process.terminate()
-            if psutil.wait_procs([process], timeout=ENDS_WITHIN_S)[1]:
-                process.kill()
-                psutil.wait_procs([process], timeout=ENDS_WITHIN_S)
+        process_tree.end(pid, signal.SIGTERM, ENDS_WITHIN_S)
 
 
 def leave_behind(but: int = 2) -> None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Literal
 
 from dq_client.verify.records import Fingerprint, Moment, Named, Record, State
 
@@ -124,20 +125,9 @@ class _Tolerances:
     def __init__(self, noise: dict[str, _Noise], tolerance: float) -> None:
         self._noise, self._tolerance = noise, tolerance
 
-    def leading(self, key: str) -> float:
-        noise = self._noise.get(key)
-        return NOTHING if noise is None else self._limit(noise.leading)
-
-    def any_rank(self, key: str) -> float:
-        noise = self._noise.get(key)
-        return NOTHING if noise is None else self._limit(noise.any_rank)
-
-    def sums(self, key: str) -> float:
-        noise = self._noise.get(key)
-        return NOTHING if noise is None else self._limit(noise.sums)
-
-    def _limit(self, noise: float) -> float:
+    def of(self, key: str, which: Literal["leading", "any_rank", "sums"]) -> float:
         """How much a variable may differ; inf: it is not compared."""
+        noise = getattr(self._noise[key], which) if key in self._noise else NOTHING
         return NOTHING if noise > UNSTABLE else max(self._tolerance, ROUNDING * noise)
 
 
@@ -165,7 +155,7 @@ def _widen(noise: _Noise, key: str, kind: str, moment: Moment, others: list[Mome
     """Take in one iteration of all plain runs."""
     if kind == "part":
         mine = _total(key, moment)
-        each = [_part_deviation(mine, _total(key, other)) for other in others]
+        each = [deviation(mine, _total(key, other), of_part=True) for other in others]
         noise.leading = max([noise.leading, *each])
         return
     mine = moment.ranks.get(0, {}).get(key)
@@ -202,7 +192,7 @@ def _differences(
     for key, named in known.items():
         if named.kind == "part":
             mine, theirs = _total(key, before), _total(key, now)
-            if _part_deviation(mine, theirs) > limits.leading(key):
+            if deviation(mine, theirs, of_part=True) > limits.of(key, "leading"):
                 texts = part_texts(mine, theirs)
                 yield Difference(iteration, named, *texts, -1, size, counts=True, place=SEEN)
             continue
@@ -211,7 +201,7 @@ def _differences(
             continue
         for rank, state in sorted(now.ranks.items()):
             leads = named.kind == "value" or rank == 0
-            limit = limits.leading(key) if leads else limits.any_rank(key)
+            limit = limits.of(key, "leading") if leads else limits.of(key, "any_rank")
             theirs = state.get(key)
             # Not bound yet: a temporary, which the iteration binds before it uses it.
             if theirs is not None and deviation(mine, theirs) > limit:
@@ -221,28 +211,20 @@ def _differences(
                 yield Difference(iteration, named, *texts, rank, size, counts=counts, place=place)
                 break
         else:
-            local = limits.any_rank(key) == NOTHING and _summed(key, now) is not None
-            if local and _sums_deviation(key, before, now) > limits.sums(key):
+            local = limits.of(key, "any_rank") == NOTHING and _summed(key, now) is not None
+            if local and _sums_deviation(key, before, now) > limits.of(key, "sums"):
                 texts = _sum_text(key, before), _sum_text(key, now)
                 place = LOST if now.resized else SUMS
                 yield Difference(iteration, named, *texts, -1, size, counts=False, place=place)
 
 
-def deviation(a: Fingerprint | None, b: Fingerprint | None) -> float:
+def deviation(a: Fingerprint | None, b: Fingerprint | None, *, of_part: bool = False) -> float:
     """How much two values differ, relatively; inf: in what is exact. Nothing equals nothing."""
     if a == b:
         return 0.0
     if a is None or b is None or a[EXACT] != b[EXACT]:
         return math.inf
-    return _apart(a[NUMBERS], b[NUMBERS], [])
-
-
-def _part_deviation(a: Fingerprint | None, b: Fingerprint | None) -> float:
-    if a == b:
-        return 0.0
-    if a is None or b is None or a[EXACT] != b[EXACT]:
-        return math.inf
-    return _apart(a[NUMBERS], b[NUMBERS], a[SIZES])
+    return _apart(a[NUMBERS], b[NUMBERS], a[SIZES] if of_part else [])
 
 
 def _apart(a: list[float], b: list[float], sizes: list[float]) -> float:

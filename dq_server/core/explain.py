@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dq_server.core.feature import Feature
-from dq_server.core.model.fitting import smallest_start
-from dq_server.core.model.jobs import ENDED, Job, JobKind, JobState
+from dq_server.core.features.nodes import walltime_end
+from dq_server.core.model.jobs import ENDED, Job, JobKind, JobState, smallest_start
 from dq_server.core.model.reasons import Reason, because, declare
-from dq_server.core.model.walltimes import walltime_end
 from dq_server.core.model.watch import has_no_session
 from dq_server.core.planning import INF, free
 from dq_server.core.pool_queues import under_way

@@ -15,9 +15,9 @@ Most features need a few of these hooks:
     explain   why a job is where it is
     check     whether its records agree with the state
 
-A hook answers or acts. One that answers (admit, holds_back, limit, line, promises, usable,
-deadline, verdict, restart_of, explain, view, check) changes nothing; what it wants done it returns,
-and Turn does it. One that acts is called because something has happened.
+A hook answers or acts. One that answers (admit, holds_back, line, promises, usable, deadline,
+verdict, restart_of, explain, view, check) changes nothing; what it wants done it returns, and Turn
+does it. One that acts is called because something has happened.
 """
 
 from __future__ import annotations
@@ -27,12 +27,11 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dq_server.core.model.answers import Bound, PlaceOf, Promises
 from dq_server.core.model.decisions import Ending, Start, Verdict
 from dq_server.core.model.events import Event
 from dq_server.core.model.jobs import Job, JobSpec
 from dq_server.core.model.reasons import Reason
-from dq_server.core.model.state import State
+from dq_server.core.model.state import Answers, PlaceOf, Promises, State
 
 if TYPE_CHECKING:
     from dq_server.core.turn import Turn
@@ -135,13 +134,6 @@ class Feature:
 
     # --- remap points and resizes ---------------------------------------------------------------
 
-    def limit(self, state: State, job: Job, *, asked: bool) -> Bound | None:
-        """How many processors the running job may hold; None: any number.
-
-        `asked`: its user or its program wants to grow, not the scheduler.
-        """
-        return None
-
     def measured(self, turn: Turn, job: Job) -> None:
         """An iteration of the job was recorded."""
 
@@ -208,8 +200,8 @@ class Feature:
 HOOKS = frozenset(name for name in vars(Feature) if not name.startswith("_"))
 
 
-class Features:
-    """All features, and by hook those that override it, in order. See model/answers.py."""
+class Features(Answers):
+    """All features, and by hook those that override it, in order."""
 
     def __init__(self, all_: Iterable[Feature] = ()) -> None:
         self.all = tuple(all_)
@@ -242,9 +234,6 @@ class Features:
 
     def promises(self, state: State) -> list[Promises]:
         return [p for f in self[Feature.promises] if (p := f.promises(state)) is not None]
-
-    def limits(self, state: State, job: Job, *, asked: bool) -> Iterable[Bound]:
-        return [b for f in self[Feature.limit] if (b := f.limit(state, job, asked=asked))]
 
     def held_back(self, state: State, job: Job) -> bool:
         found = (f.holds_back(state, job) for f in self[Feature.holds_back])

@@ -6,10 +6,10 @@ Ask when
 * waiting jobs need more processors than are idle or on their way. The queue is gone through in its
   order. A job counts if it could start once all nodes that may still be asked for have come: for
   one that has to wait for running jobs to end as well, nodes would only stand idle. Jobs behind
-  such a one count if the start policy backfills and EASY's rule (planning/shadow.py) lets them;
-* a waiting job needs memory, GPUs or features that what is idle does not have (pool_needs.py);
+  such a one count if the start policy backfills and EASY's rule (planning/timeline.py) lets them;
+* a waiting job needs memory, GPUs or features that what is idle does not have (pool_queues.py);
 * a waiting job needs nodes that last longer than those that are there (features/node_ends.py);
-* jobs that can be moved have processors on nodes whose time ends soon (pool_renewal.py);
+* jobs that can be moved have processors on nodes whose time ends soon (model/ends.py);
 * nobody waits, nothing is on its way, and a running malleable job would gain on its next size:
   measured there, predicted, or, where no other size was tried, if it scaled.
 
@@ -33,8 +33,9 @@ from itertools import islice
 from math import nextafter
 
 from dq_server.core.model.config import SchedulerConfig
-from dq_server.core.model.ends import Ends, can_move, held_on
-from dq_server.core.model.jobs import Job, JobKind, JobState
+from dq_server.core.model.ends import Ends, Renewal, can_move, held_on, renewal, renewal_times
+from dq_server.core.model.jobs import Job, JobState
+from dq_server.core.model.points import may_resize
 from dq_server.core.model.pool import (
     AskedFor,
     Growth,
@@ -46,14 +47,22 @@ from dq_server.core.model.pool import (
     prospect,
 )
 from dq_server.core.model.reasons import Reason, because, declare
-from dq_server.core.model.scalability import RunTime
-from dq_server.core.model.sizes import Configuration
+from dq_server.core.model.sizes import Configuration, RunTime
 from dq_server.core.model.state import State
 from dq_server.core.planning import INF, free, running
-from dq_server.core.planning.shadow import Reservation, reserve
-from dq_server.core.pool_needs import wanted_for, with_hidden
-from dq_server.core.pool_queues import Room, Stock, Unit, Want, granted_by_s, needs_s, never, units
-from dq_server.core.pool_renewal import Renewal, renewal, renewal_times
+from dq_server.core.planning.timeline import Reservation, reserve
+from dq_server.core.pool_queues import (
+    Room,
+    Stock,
+    Unit,
+    Want,
+    granted_by_s,
+    needs_s,
+    never,
+    units,
+    wanted_for,
+    with_hidden,
+)
 
 declare(
     pool_for_queue="{count} waiting jobs, job {head} first, need {needed} processors; {idle} are"
@@ -282,11 +291,9 @@ def _growth(view: View) -> Ask | None:
 def _growable(state: State, config: SchedulerConfig) -> Iterator[Job]:
     """Running jobs that would grow if they could, and for which nobody has asked at this size."""
     for job in state.active.values():
-        if job.spec.kind is not JobKind.MALLEABLE or job.state is not JobState.RUNNING:
+        if job.state is not JobState.RUNNING or job.settle or not may_resize(state, job):
             continue
-        if job.resize is not None or job.fixed_size or job.settle:
-            continue
-        if AskedFor.of(job).grown_from == job.size or state.processors.drain(job.allocation):
+        if AskedFor.of(job).grown_from == job.size:
             continue
         if job.spec.scalability is not None or job.performance.measured(config.samples):
             yield job

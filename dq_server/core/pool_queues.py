@@ -12,6 +12,16 @@ job nodes come from the first queue of the file that has room, unless
 A job gets all the nodes that it lacks, from several queues if need be, or none: some of them would
 only stand idle. A pool without queues has a nameless one, in which everything fits.
 
+Jobs that ask for memory, GPUs or features (`wanted_for`). All nodes of a pool are of one shape, and
+what one of them has beside processors is known when the first has joined. From then on
+
+* a job takes up as many processors of such nodes as it needs to find its memory and GPUs there,
+  though some of them stay idle beside it;
+* one that stands aside because what is idle is of no use to it (features/placement.py) wants new
+  nodes for the ranks that find no room;
+* one of which such a node holds no rank is asked for once, because nodes may have become others
+  since, and holds up nobody after that.
+
 This file reads the state and changes nothing.
 """
 
@@ -23,8 +33,10 @@ from math import ceil
 
 from dq_server.core.model.ends import INF, MARGIN_S, Ends, can_move
 from dq_server.core.model.jobs import Job
+from dq_server.core.model.placing import Placed, capable, room
 from dq_server.core.model.pool import (
     ON_THE_WAY,
+    AskedFor,
     Pool,
     PoolOptions,
     PoolQueue,
@@ -248,7 +260,7 @@ def to_move(
 
 def under_way(turn: Turn, job: Job) -> list[Reason]:
     """What the pool does for a job that waits."""
-    options, state, now = turn.options(PoolOptions), turn.state, turn.now
+    options, state, now = turn.config.of(PoolOptions), turn.state, turn.now
     if not options.max:
         return []
     pool, reasons = Pool.of(state), list[Reason]()
@@ -297,3 +309,46 @@ def never(state: State, options: PoolOptions, job: Job, processors: int) -> bool
     if options.queues and processors > lasting(options, needs_s(job)):
         return True
     return processors > options.processors and processors > possible(state, options)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Processors for a waiting job.
+
+    processors  that it takes up in all
+    lacking     those of them that have to be on new nodes, whatever is idle
+    """
+
+    processors: int
+    lacking: int = 0
+
+
+def wanted_for(state: State, job: Job) -> Wanted | None:
+    """None: nothing, no node of the pool can hold it."""
+    needs, size = job.spec.needs, job.needed
+    if needs is None:
+        return Wanted(size)
+    last, each = state.processors.nodes.get(Pool.of(state).last), 1.0
+    if last is not None:
+        ranks = capable(last, needs)
+        if not ranks:
+            return None if AskedFor.of(job).hoped else Wanted(size, size)
+        each = len(last.processors) / ranks
+    lacking = size - room(state, job) if job.id in hidden(state) else 0
+    return Wanted(ceil(size * each), ceil(max(0, lacking) * each))
+
+
+def hidden(state: State) -> list[int]:
+    """Waiting jobs that find enough idle processors, but not where they can use them."""
+    return Placed.of(state).hidden if Placed.known(state) is not None else []
+
+
+def with_hidden(state: State, line: Iterable[Job], now: float) -> Iterable[Job]:
+    """The queue with those jobs, which policies do not see, in their places."""
+    seen = {*hidden(state)}
+    if "Ends" in state.records:
+        seen -= set(Ends.of(state).aside)  # model/ends.py asks for these
+    if not seen:
+        return line
+    seen |= {job.id for job in line}
+    return [job for job in state.ordered(state, now) if job.id in seen]

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from dq_server.core.model.actions import (
     Action,
@@ -35,7 +36,6 @@ from dq_server.core.model.actions import (
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.decisions import Grant, Start, Verdict
 from dq_server.core.model.events import ArraySubmitted, Event, JobAttached, JobSubmitted
-from dq_server.core.model.fairness import Delay
 from dq_server.core.model.jobs import ACTIVE, ENDED, Job, JobSpec, JobState, Remap
 from dq_server.core.model.placing import claim
 from dq_server.core.model.reasons import Reason, because, declare
@@ -124,13 +124,7 @@ class _Starts(StartPolicy):
     def __init__(self, source: Following) -> None:
         self._source = source
 
-    def choose(
-        self,
-        state: State,
-        queue: Iterable[Job],  # noqa: ARG002
-        config: SchedulerConfig,  # noqa: ARG002
-        now: float,  # noqa: ARG002
-    ) -> list[Start]:
+    def choose(self, state: State, *_: Any) -> list[Start]:
         idle = set(state.processors.idle)
         return [
             Start(state.queue[a.job], a.configuration, a.reason, a.processors)
@@ -146,19 +140,13 @@ class _Resizes(ResizePolicy):
         self._source = source
         self.polls, self.finds_spots = made.polls, made.finds_spots
 
-    def decide(
-        self,
-        state: State,
-        job: Job,
-        config: SchedulerConfig,  # noqa: ARG002
-        now: float,  # noqa: ARG002
-    ) -> Verdict:
+    def decide(self, state: State, job: Job, *_: Any) -> Verdict:
         for a in self._source.recorded:
             if isinstance(a, AnswerRemap) and a.job == job.id:
                 return _verdict(state, job, a)
         return Verdict(None, because("as_recorded"))
 
-    def calls(self, state: State, config: SchedulerConfig, now: float) -> Iterable[Job]:  # noqa: ARG002
+    def calls(self, state: State, *_: Any) -> Iterable[Job]:
         called = [a.job for a in self._source.recorded if isinstance(a, CallRemap)]
         return [state.jobs[job] for job in called if job in state.active]
 
@@ -181,15 +169,7 @@ class _Grants(GrantPolicy):
         self._source = source
         self.measures, self.may_change = made.measures, made.may_change
 
-    def decide(
-        self,
-        state: State,  # noqa: ARG002
-        job: Job,
-        more: int,
-        delays: Sequence[Delay],  # noqa: ARG002
-        config: SchedulerConfig,  # noqa: ARG002
-        now: float,  # noqa: ARG002
-    ) -> Grant:
+    def decide(self, _: State, job: Job, more: int, *__: Any) -> Grant:
         for a in self._source.recorded:
             if isinstance(a, AnswerRequest) and a.job == job.id and a.answer.more == more:
                 return Grant(a.answer.what is Outcome.GRANTED, a.answer.reason)

@@ -15,33 +15,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dq_server.core import settings
-from dq_server.core.feature import Feature, Handler
+from dq_server.core.feature import Feature
 from dq_server.core.features import FEATURES
 from dq_server.core.model.actions import Action
 from dq_server.core.model.config import SchedulerConfig
-from dq_server.core.model.events import EVENTS, Configured, Event
-from dq_server.core.model.jobs import Job
+from dq_server.core.model.events import Configured, Event
 from dq_server.core.model.state import State
 from dq_server.core.policies.base import Policies
 from dq_server.core.turn import Turn
 
-
-def _handlers() -> dict[type, Handler]:
-    """One handler for every kind of event but `Configured`, which is the scheduler's own."""
-    table: dict[type, Handler] = {}
-    for kind, handler in FEATURES.handlers():
-        if kind in table:
-            raise TypeError(f"{kind.__name__} is handled twice")
-        table[kind] = handler
-    missing = set(EVENTS.values()) - table.keys() - {Configured}
-    if missing:
-        raise TypeError(
-            f"no feature handles {', '.join(sorted(kind.__name__ for kind in missing))}"
-        )
-    return table
-
-
-HANDLERS = _handlers()
+HANDLERS = FEATURES.handler_of  # of every event but `Configured`, which is the scheduler's own
 
 
 class Scheduler:
@@ -101,7 +84,3 @@ class Scheduler:
         """When a Tick is needed at the latest if nothing else happens (None: never)."""
         turn = self.turn(now)
         return min((d for f in FEATURES[Feature.deadline] for d in f.deadline(turn)), default=None)
-
-    def job(self, job_id: int) -> Job:
-        """The job, or UnknownJob."""
-        return self.state.job(job_id)

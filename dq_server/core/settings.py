@@ -1,6 +1,6 @@
 """Configurations from settings: from a file's tables, from options, from an old journal.
 
-    [scheduler]                 fields of SchedulerConfig; `policy` names a complete set (sets.py)
+    [scheduler]                 fields of SchedulerConfig; `policy` names a set (registry.py)
     fit = "2X"                  the short name of a setting that belongs to a feature or policy
     [scheduler.mebf]            the options of a feature or policy: its table (model/options.py)
     [dfs], [environment], [nodes], [pool], [quotas], [watch]
@@ -18,15 +18,13 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any, get_type_hints
 
-import dq_server.core.features
-import dq_server.core.model.environment  # noqa: F401 - so does what jobs inherit
+import dq_server.core.features  # noqa: F401 - they declare options
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import ConfigError, known_words
-from dq_server.core.model.options import SHORT, TABLES, Options
-from dq_server.core.model.plain import decoded, plain
+from dq_server.core.model.options import SHORT, TABLES, Options, decoded, plain
 from dq_server.core.policies import registry
 from dq_server.core.policies.base import Policies
-from dq_server.core.policies.sets import named_settings
+from dq_server.core.policies.registry import named_settings
 
 TABLE_OF_ITS_OWN = ("dfs", "environment", "nodes", "pool", "quotas", "watch")
 HINTS = get_type_hints(SchedulerConfig)
@@ -162,7 +160,7 @@ def from_recorded(config: Mapping[str, Any]) -> SchedulerConfig:
 
 
 def named_config(name: str, base: SchedulerConfig | None = None) -> SchedulerConfig:
-    """`base` with the policies that `name` names (sets.py); ConfigError if there are none."""
+    """`base` with the policies that `name` names (registry.py); ConfigError if there are none."""
     return from_settings(named_settings(name), base)
 
 

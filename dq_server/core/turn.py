@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 from dq_server.core.feature import Change, Feature, Features, What
 from dq_server.core.model.actions import (
@@ -27,22 +26,19 @@ from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.decisions import Ending, Start
 from dq_server.core.model.errors import InfeasibleRequest, InvalidSpec
 from dq_server.core.model.events import Event
-from dq_server.core.model.fitting import adapts
-from dq_server.core.model.jobs import ENDED, Job, JobKind, JobSpec, JobState, Stay
+from dq_server.core.model.jobs import ENDED, Job, JobKind, JobSpec, JobState, Stay, adapts
+from dq_server.core.model.launching import Worlds
 from dq_server.core.model.needs import Needs
-from dq_server.core.model.options import Options
 from dq_server.core.model.placing import claim, hide_and_keep, spots
 from dq_server.core.model.pool import PoolOptions, possible
 from dq_server.core.model.quotas import QuotaOptions, meter
 from dq_server.core.model.reasons import Reason
 from dq_server.core.model.sizes import Configuration, largest_at_most
 from dq_server.core.model.state import State
-from dq_server.core.model.worlds import Worlds
 from dq_server.core.policies.base import Policies
 
 INF = float("inf")
 NOT_STARTED = (JobState.QUEUED, JobState.HELD, JobState.WAITING, JobState.RESTARTING)
-_O = TypeVar("_O", bound=Options)
 
 
 @dataclass(slots=True)
@@ -58,14 +54,10 @@ class Turn:
     decided: bool = False  # it follows records: whether somebody may is not asked again
     doomed: deque[tuple[Job, JobState, Reason]] = field(default_factory=deque)
 
-    def options(self, kind: type[_O]) -> _O:
-        """What the configuration says to a feature or a policy."""
-        return self.config.of(kind)
-
     @property
     def capacity_max(self) -> int:
         """Processors on the nodes that are up and on those that could be asked for."""
-        return possible(self.state, self.options(PoolOptions))
+        return possible(self.state, self.config.of(PoolOptions))
 
     def perform(self, event: Event) -> None:
         """Let an event happen that a feature brings about, as a part of this turn.
@@ -388,8 +380,8 @@ class Turn:
             self.actions.append(VacateProcessors(job.id, job.instance, pending))
 
     def charge(self, job: Job) -> None:
-        """The job stops using what it holds now: its user's usage grows (model/usage.py)."""
-        meter(self.state, self.options(QuotaOptions), job, self.now)
+        """The job stops using what it holds now: its user's usage grows."""
+        meter(self.state, self.config.of(QuotaOptions), job, self.now)
         if self.policies.order.charges and job.charged_s is not None:
             used = job.in_use * (self.now - job.charged_s)
             half_life_s = self.policies.order.half_life_s

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import nextafter
 
-from dq_server.core.model.bounds import growth
-from dq_server.core.model.fitting import smallest_start
-from dq_server.core.model.jobs import Job, JobKind, JobState
-from dq_server.core.model.placing import capable, room
+from dq_server.core.model.jobs import Job, JobKind, JobState, smallest_start
+from dq_server.core.model.placing import capable, growth, room
 from dq_server.core.model.points import is_resizable, next_larger
 from dq_server.core.model.pool import prospect
 from dq_server.core.model.requests import Asked, Waiting
@@ -145,23 +143,24 @@ def soon(now: float) -> float:
 
 def overdue(turn: Turn) -> int:
     """How many processors are promised within the grace of those who hold them now."""
-    state, now = turn.state, turn.now
-    jobs = in_order(state)
-    held = sum(surplus(job) for job in jobs)
-    if not held:
+    jobs = in_order(turn.state)
+    if not sum(surplus(job) for job in jobs):
         return 0
-    until_s = now + max(grace_s(job) for job in jobs) + ROUNDING_S
-    back_s = soon(now)
-    level = running(state, now).max(back_s, max(until_s, nextafter(back_s, INF)))
-    return max(0, held - (prospect(state) - int(level)))
+    return max(0, -_unpromised(turn, max(grace_s(job) for job in jobs)))
 
 
 def unclaimed(turn: Turn, job: Job) -> int:
     """How many idle processors are promised to nobody within the job's grace."""
-    state, now = turn.state, turn.now
-    if not state.has_promises:
-        return state.idle
-    taken, back_s = running(state, now), soon(now)
-    until_s = max(now + grace_s(job) + ROUNDING_S, nextafter(back_s, INF))
-    held = sum(surplus(other) for other in in_order(state))
-    return min(state.idle, prospect(state) - int(taken.max(back_s, until_s)) - held)
+    state = turn.state
+    return min(state.idle, _unpromised(turn, grace_s(job))) if state.has_promises else state.idle
+
+
+def _unpromised(turn: Turn, within_s: float) -> int:
+    """Processors promised to nobody within this time, without those that workers can give back.
+
+    Negative: so many that workers hold are promised.
+    """
+    state, back_s = turn.state, soon(turn.now)
+    until_s = max(turn.now + within_s + ROUNDING_S, nextafter(back_s, INF))
+    held = sum(surplus(job) for job in in_order(state))
+    return prospect(state) - int(running(state, turn.now).max(back_s, until_s)) - held

@@ -22,7 +22,6 @@ from dq_server.core.model.needs import Needs
 from dq_server.core.model.placing import gpus_of
 from dq_server.core.model.processors import Processors
 from dq_server.core.model.profile import EvolutionProfile
-from dq_server.core.model.protection import Protection
 from dq_server.core.model.sizes import (
     ChainKind,
     Configuration,
@@ -31,6 +30,7 @@ from dq_server.core.model.sizes import (
     nearest_square,
     size_chain,
 )
+from dq_server.core.model.spec import Protection
 from dq_server.core.model.state import State
 from dq_server.core.model.workers import Workers, sizes_between
 from dq_server.core.resting import Rest
@@ -48,7 +48,7 @@ def submission(
 ) -> JobSpec:
     """What a submission asks for; InvalidSpec says in one line what contradicts itself.
 
-    secrets  patterns of variables that no job inherits (core/model/environment.py)
+    secrets  patterns of variables that no job inherits (core/features/lifecycle.py)
     """
     try:
         kind = JobKind(message.kind)
@@ -115,22 +115,6 @@ def submitted(message: m.Submit, spec: JobSpec) -> ev.JobSubmitted | ev.ArraySub
     if asked is None:
         return ev.JobSubmitted(spec)
     return ev.ArraySubmitted(spec, tuple(asked.indices), asked.at_most, tuple(asked.lines))
-
-
-def rank_report(message: m.RankReport, job: int, instance: int) -> ev.RankReported:
-    """The event."""
-    return ev.RankReported(
-        job=job,
-        instance=instance,
-        rank=message.rank,
-        what=message.what,
-        turns=message.turns,
-        where=message.where,
-        waits=message.waits,
-        for_s=message.for_s,
-        usual_s=message.usual_s,
-        over=message.over,
-    )
 
 
 def _workers(message: m.Submit, kind: JobKind) -> Workers | None:
@@ -210,11 +194,6 @@ def protecting(job: Job, cluster: KeyPair) -> dict[str, str]:
     if job.instance > 1:
         env["DQ_COPIES_MADE"] = str(Copies.of(job).count)
     return env
-
-
-def copy_made(message: m.CopyMade, job: int, instance: int) -> ev.CopyMade:
-    """A report on a copy as an event."""
-    return ev.CopyMade(job, instance, message.step, message.took_s, message.nbytes, message.error)
 
 
 def program(message: m.Submit) -> str:
@@ -336,11 +315,6 @@ def remap_point(message: m.RemapPoint, job: int, instance: int) -> ev.RemapPoint
         message.silent,
         tuple(message.passed),
     )
-
-
-def dynamic_request(message: m.DynamicRequest, job: int, instance: int) -> ev.DynamicRequested:
-    """An application's request for processors as an event."""
-    return ev.DynamicRequested(job, instance, message.request, message.more, message.timeout_s)
 
 
 def dynamic_release(message: m.DynamicRelease, job: int, instance: int) -> ev.DynamicReleased:

@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dq_server.core.model.processors import AnonymousProcessors
 from dq_server.core.model.quotas import QuotaOptions
-from dq_server.core.policies.base import Policies
-from dq_server.core.policies.order_fcfs import FcfsOrder
-from dq_server.core.policies.resize_none import NoResize
-from dq_server.core.policies.start_easy import EasyStart
-from dq_server.core.policies.start_fcfs import FcfsStart
+from dq_server.core.policies.base import NoResize, Policies
+from dq_server.core.policies.orders import FcfsOrder
+from dq_server.core.policies.start_backfill import EasyStart, FcfsStart
 from dq_server.core.scheduler import Scheduler
+from dq_server.sim.anonymous import AnonymousProcessors
 from dq_server.sim.workload import RigidWorkload, Workload
 
 if TYPE_CHECKING:

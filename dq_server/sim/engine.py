@@ -39,13 +39,14 @@ from dq_server.core.model.events import (
 from dq_server.core.model.jobs import JobSpec, JobState
 from dq_server.core.model.launching import Launching
 from dq_server.core.model.pool import PoolOptions
-from dq_server.core.model.processors import AnonymousProcessors, Processors
+from dq_server.core.model.processors import Processors
 from dq_server.core.model.quotas import QuotaOptions
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.spec import RETRY_MAX
 from dq_server.core.model.state import State
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.settings import configured
+from dq_server.sim.anonymous import AnonymousProcessors
 from dq_server.sim.applications import ENDS, OTHERS, Application, Asking, Crew, Iterating
 from dq_server.sim.counted import may_count, run_counted
 from dq_server.sim.errors import WorkloadError

@@ -1,15 +1,13 @@
 """Plan applications whose needs are known in advance, outside a cluster: offline and online.
 
 Offline, a queue of them in order, all known at time 0 (Klein & Pérez 2011, Algorithm 1). One is
-placed by dq_server/core/evolution.py.
+placed by dq_server/core/model/profile.py.
 
 Online, applications arrive over time (the papers' future work). Each arrival is placed at once
 beside everything already promised, from `now` on. An application that has started keeps its
-scheduled profile to the end. When nodes come back early (one finished before its profile did, was
-killed or withdrawn), those still waiting are placed again one by one in order of arrival, each
-while all others keep their place: as its old place is still open, nobody's completion gets later
-than promised, and nobody starves. Times never run backwards. Whoever drives this tells it of early
-ends; an application that overstays a step must be killed, as its nodes are promised to others.
+scheduled profile to the end. When nodes come back early, those still waiting are placed again one
+by one in order of arrival, each while all others keep their place: as its old place is still open,
+nobody's completion gets later than promised, and nobody starves. Times never run backwards.
 
 With a limited horizon (future work of RR-7205, 2010) a step becomes known `horizon_s` seconds
 before it begins; the first is known at the start. Of what lies beyond, the planner knows what any
@@ -28,9 +26,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
 
-from dq_server.core.evolution import FitRule, base_fit, place
-from dq_server.core.model.errors import InvariantViolation, SchedulerError
-from dq_server.core.model.profile import EvolutionProfile, ScheduledProfile, Step
+from dq_server.core.model.profile import (
+    EvolutionProfile,
+    FitRule,
+    ScheduledProfile,
+    Step,
+    base_fit,
+    place,
+)
 from dq_server.core.model.stepfunction import StepFunction
 
 
@@ -45,28 +48,6 @@ class Plan:
     def makespan_s(self) -> float:
         """The last completion; 0 when nothing was planned."""
         return max((one.end_s for one in self.scheduled), default=0)
-
-
-def check_plan(
-    profiles: Sequence[EvolutionProfile], plan: Plan, n_nodes: int, rule: FitRule
-) -> None:
-    """Raise InvariantViolation unless the plan obeys C1, within the rule's limit, and C2."""
-    for number, (requested, got) in enumerate(zip(profiles, plan.scheduled, strict=True), start=1):
-        asked = requested.rigid_steps if rule.rigid else requested.steps
-        if got.start_s < 0 or [n for _, n in got.steps] != [n for _, n in asked]:
-            raise InvariantViolation(f"application {number}: {got} is not {asked} delayed")
-        # The first step is delayed instead of expanded; the last one waits for nothing.
-        limits = [rule.expand_limit] * len(asked)
-        limits[0] = limits[-1] = 1
-        for limit, (given_s, _), (asked_s, _) in zip(limits, got.steps, asked, strict=True):
-            if not asked_s <= given_s <= limit * asked_s:
-                raise InvariantViolation(f"application {number}: {given_s} s for {asked_s} s")
-    total = StepFunction()
-    for got in plan.scheduled:
-        for (at, nodes), (until, _) in pairwise(got.changes()):
-            total.add(at, until, nodes)
-    if total != plan.resource or max(nodes for _, _, nodes in total.segments()) > n_nodes:
-        raise InvariantViolation(f"the scheduled profiles sum to {total} on {n_nodes} nodes")
 
 
 def plan_offline(profiles: Iterable[EvolutionProfile], n_nodes: int, rule: FitRule) -> Plan:
@@ -145,11 +126,7 @@ def reveal(
 # --- arrivals over time --------------------------------------------------------------------------
 
 
-class PlannerError(SchedulerError):
-    """A call that does not suit the planner: a name unknown or taken, time run backwards."""
-
-
-class OnlinePlanner:
+class Planner:
     """Scheduled profiles of the applications that wait or run on `n_nodes` nodes."""
 
     def __init__(self, n_nodes: int, rule: FitRule, now: float = 0, horizon_s: float = inf) -> None:
@@ -165,13 +142,7 @@ class OnlinePlanner:
     def now(self) -> float:
         return self._resource.origin_s
 
-    @property
-    def resource(self) -> StepFunction:
-        """Nodes taken from now on, as a copy."""
-        return self._resource.copy()
-
     def scheduled(self, app: Hashable) -> ScheduledProfile:
-        self._known(app)
         return self._scheduled[app]
 
     def waiting(self, now: float) -> list[Hashable]:
@@ -180,9 +151,6 @@ class OnlinePlanner:
 
     def submit(self, app: Hashable, requested: EvolutionProfile, now: float) -> ScheduledProfile:
         """Place a new application. InfeasibleProfileError leaves the planner as it was."""
-        if app in self._requested:
-            raise PlannerError(f"{app!r} was submitted before")
-        self._check_time(now)
         known = known_at_start(requested, self.horizon_s)
         placed = place(seen(requested, known), self._resource, self.n_nodes, self.rule, now)
         placed.take_from(self._resource)
@@ -203,7 +171,6 @@ class OnlinePlanner:
 
     def advance(self, now: float) -> None:
         """Take in what has become known by `now`, in order of time, then of arrival."""
-        self._check_time(now)
         while (at := self.next_reveal()) <= now:
             self._resource.forget_before(max(at, self.now))
             for app in [app for app in self._seen if self._reveal_s(app) <= at]:
@@ -220,40 +187,12 @@ class OnlinePlanner:
             self._improve(self.now)
         self._resource.forget_before(now)
 
-    def remove(self, app: Hashable, now: float) -> dict[Hashable, ScheduledProfile]:
-        """`app` ended (early or in time), was killed or withdrawn: free what it still had.
-
-        Returns the new scheduled profiles of the waiting applications whose place improved.
-        """
-        self._known(app)
-        self._check_time(now)
-        self._resource.forget_before(now)
-        del self._requested[app], self._seen[app]
-        gone = self._scheduled.pop(app)
-        if gone.end_s <= now:
-            return {}
-        gone.give_back(self._resource)
-        return self._improve(now)
-
-    def _improve(self, now: float) -> dict[Hashable, ScheduledProfile]:
-        changed = {}
+    def _improve(self, now: float) -> None:
         for app in self.waiting(now):
-            old = self._scheduled[app]
-            old.give_back(self._resource)
+            self._scheduled[app].give_back(self._resource)
             view = seen(self._requested[app], self._seen[app])
-            new = place(view, self._resource, self.n_nodes, self.rule, now)
-            new.take_from(self._resource)
-            if new != old:
-                self._scheduled[app] = changed[app] = new
-        return changed
-
-    def _check_time(self, now: float) -> None:
-        if not isinstance(now, int) or now < self.now:
-            raise PlannerError(f"time {now} is before {self.now} or not in whole seconds")
-
-    def _known(self, app: Hashable) -> None:
-        if app not in self._requested:
-            raise PlannerError(f"{app!r} is not planned")
+            self._scheduled[app] = place(view, self._resource, self.n_nodes, self.rule, now)
+            self._scheduled[app].take_from(self._resource)
 
 
 def plan_ahead(
@@ -263,7 +202,7 @@ def plan_ahead(
 
     What came of it: the profiles as they were held in the end.
     """
-    planner = OnlinePlanner(n_nodes, rule, 0, horizon_s)
+    planner = Planner(n_nodes, rule, 0, horizon_s)
     for app, requested in enumerate(profiles):
         planner.submit(app, requested, 0)
     while (at := planner.next_reveal()) < inf:

@@ -24,7 +24,7 @@ from dq_server.core.model.actions import StartJob
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.events import AdvanceReservation
 from dq_server.core.model.jobs import Job, JobKind, JobSpec, JobState
-from dq_server.core.model.scalability import Scalability
+from dq_server.core.model.sizes import Scalability
 from dq_server.core.scheduler import Scheduler
 from dq_server.sim.applications import Application, Iterating, Rigid
 from dq_server.sim.engine import Simulation

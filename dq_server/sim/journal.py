@@ -17,7 +17,7 @@ from typing import Any
 from dq_server.core.model.actions import Action
 from dq_server.core.model.errors import SchedulerError
 from dq_server.core.model.events import EVENTS, Configured, Event
-from dq_server.core.model.plain import decoded, plain
+from dq_server.core.model.options import decoded, plain
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.settings import from_recorded
 from dq_server.sim.errors import WorkloadError

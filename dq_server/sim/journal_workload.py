@@ -19,8 +19,7 @@ from statistics import median
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import ArrayAccepted, JobAccepted
 from dq_server.core.model.jobs import JobSpec
-from dq_server.core.model.scalability import Scalability
-from dq_server.core.model.sizes import Configuration
+from dq_server.core.model.sizes import Configuration, Scalability
 from dq_server.core.scheduler import Scheduler
 from dq_server.sim.applications import Application, Iterating, Rigid
 from dq_server.sim.errors import WorkloadError
@@ -63,7 +62,7 @@ def jobs_of(path: Path, entries: Iterable[Entry]) -> tuple[ListedWorkload, int]:
         elif isinstance(event, ev.ArraySubmitted):
             for action in actions:
                 for job in action.jobs if isinstance(action, ArrayAccepted) else ():
-                    lives.setdefault(job, _Life(scheduler.job(job).spec, now))
+                    lives.setdefault(job, _Life(scheduler.state.job(job).spec, now))
         elif isinstance(event, ev.DynamicRequested | ev.DynamicReleased):
             lives[event.job].asked = True
         elif isinstance(event, ev.JobStarted | ev.JobEnded | ev.RemapPoint | ev.ResizeCommitted):
@@ -113,7 +112,7 @@ def _live_on(
         life.end_s = now
     elif isinstance(event, ev.RemapPoint):
         life.points += 1 + event.silent
-        grid = scheduler.job(event.job).configuration
+        grid = scheduler.state.job(event.job).configuration
         assert grid is not None, "who comes to a remap point runs"
         life.times[grid] += [*event.passed, event.iteration_time_s]
     else:

@@ -12,7 +12,6 @@ there as long as its model says, and its estimate changes in proportion.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -21,12 +20,11 @@ import numpy as np
 
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import JobKind, JobSpec
-from dq_server.core.model.scalability import Scalability
-from dq_server.core.model.sizes import Configuration
+from dq_server.core.model.sizes import Configuration, Scalability
 from dq_server.sim.applications import Application, Iterating
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.speedup import MODELS, ModelledScalability, Speedup, largest_with, nearest_rho
-from dq_server.sim.workload import MOST_SIZES, Follows, RigidWorkload, configuration
+from dq_server.sim.workload import MOST_SIZES, RigidWorkload, configuration
 
 SCALABILITY = {"high": (0.0, 0.1), "medium": (0.1, 0.2), "low": (0.2, 0.3)}  # ranges of rho, 4.2
 CONSTANT = (0.005, 0.05)  # range of alpha, beta and b, 4.3
@@ -98,7 +96,10 @@ class MalleableWorkload:
             self._parameters.append(array("d", np.clip(drawn, low, high).tobytes()))
         self._constants = array("d", random.uniform(*CONSTANT, (n, 3)).tobytes())
         self._logged = rigid.processors
-        self.rigid = rigid if how.keeps_sizes else self._preferring(rigid)
+        self.rigid = rigid = rigid if how.keeps_sizes else self._preferring(rigid)
+        self.name, self.submit_s, self.static_run_s = rigid.name, rigid.submit_s, rigid.static_run_s
+        self.notes, self.follows = rigid.notes, rigid.follows
+        self.enforce_estimates = rigid.enforce_estimates
 
     def _preferring(self, rigid: RigidWorkload) -> RigidWorkload:
         """The jobs on their preferred sizes."""
@@ -112,30 +113,6 @@ class MalleableWorkload:
                 run_s[k] *= ratio
                 estimate_s[k] *= ratio
         return rigid.on_sizes(sizes, run_s, estimate_s)
-
-    @property
-    def name(self) -> str:
-        return self.rigid.name
-
-    @property
-    def submit_s(self) -> Sequence[float]:
-        return self.rigid.submit_s
-
-    @property
-    def static_run_s(self) -> Sequence[float]:
-        return self.rigid.static_run_s
-
-    @property
-    def notes(self) -> Mapping[str, int]:
-        return self.rigid.notes
-
-    @property
-    def follows(self) -> Mapping[int, Follows]:
-        return self.rigid.follows
-
-    @property
-    def enforce_estimates(self) -> bool:
-        return self.rigid.enforce_estimates
 
     def __len__(self) -> int:
         return len(self.rigid)

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 
-from dq_server.core.evolution import FIT_RULES, fit_rule
-from dq_server.core.model.profile import EvolutionProfile, ProfileError
+from dq_server.core.model.profile import FIT_RULES, EvolutionProfile, ProfileError, fit_rule
 from dq_server.sim.evolution import Plan, plan_ahead, plan_offline
 from dq_server.sim.one_line import InputError, OneLineCommand
 

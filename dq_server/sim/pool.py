@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dq_server.core.model.actions import AskNodes, GiveNode, NodeEmptied
 from dq_server.core.model.errors import ConfigError, known_words
 from dq_server.core.model.events import Event, NodeJoined, NodeLeft, TicketEnded, TicketStarted
-from dq_server.core.model.plain import decoded
+from dq_server.core.model.options import decoded
 from dq_server.core.model.pool import PoolOptions
 from dq_server.sim.applications import ENDS
 from dq_server.sim.errors import WorkloadError

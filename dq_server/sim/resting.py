@@ -20,10 +20,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dq_server.core.model.jobs import Job, JobKind, JobState, Remap
-from dq_server.core.model.processors import AnonymousProcessors
 from dq_server.core.model.quotas import QuotaOptions
-from dq_server.core.policies.order_fcfs import FcfsOrder
+from dq_server.core.policies.orders import FcfsOrder
 from dq_server.core.scheduler import Scheduler
+from dq_server.sim.anonymous import AnonymousProcessors
 from dq_server.sim.malleable import MalleableWorkload
 from dq_server.sim.workload import Workload
 

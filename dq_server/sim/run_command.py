@@ -13,12 +13,12 @@ from typing import Any
 
 import click
 
-from dq_server.core.evolution import FIT_RULES
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import ConfigError, SchedulerError
 from dq_server.core.model.events import AdvanceReservation
 from dq_server.core.model.pool import PoolOptions
-from dq_server.core.policies.sets import SETS
+from dq_server.core.model.profile import FIT_RULES
+from dq_server.core.policies.registry import SETS
 from dq_server.core.settings import check, configured, from_tables, named_config
 from dq_server.sim.applications import MOST_ITERATIONS
 from dq_server.sim.engine import Simulation

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import log
 
-from dq_server.core.model.scalability import Scalability
+from dq_server.core.model.sizes import Scalability
 
 Speedup = Callable[[int], float]
 Range = tuple[float, float]

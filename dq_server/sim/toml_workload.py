@@ -13,7 +13,7 @@
 A size is a number, whose grid is the one nearest to a square, or a grid: "2x4". A size with several
 grids is used on the first until another has shown to be faster (core/policies/grids.py).
 Instead of iterations and times_s: `run_s`, the run time on `processors`; then `rho` says how it
-scales (core/model/scalability.py) and `iterations` (default 100) how many remap points there are.
+scales (core/model/sizes.py) and `iterations` (default 100) how many remap points there are.
 An evolving job asks for processors once it runs (sim/evolving.py): `run_s`, `more`, `ask_at_s`, a
 list of seconds after its start, `granted_s`, its whole run time if it is granted (default: shorter
 in proportion), and `timeout_s`, how long a request may wait (default 0).
@@ -46,8 +46,7 @@ from dq_server.core.model.errors import InvalidSpec, known_words
 from dq_server.core.model.events import AdvanceReservation
 from dq_server.core.model.jobs import JobKind, JobSpec
 from dq_server.core.model.profile import EvolutionProfile
-from dq_server.core.model.scalability import Scalability
-from dq_server.core.model.sizes import Configuration, grids
+from dq_server.core.model.sizes import Configuration, Scalability, grids
 from dq_server.core.model.sizes import configuration as parsed
 from dq_server.core.model.workers import Workers, sizes_between
 from dq_server.sim import node_tables

@@ -17,8 +17,7 @@ from typing import NamedTuple, Protocol
 
 from dq_server.core.model.events import AdvanceReservation, NodeJoined
 from dq_server.core.model.jobs import JobKind, JobSpec
-from dq_server.core.model.scalability import Scalability
-from dq_server.core.model.sizes import Configuration, nearest_square
+from dq_server.core.model.sizes import Configuration, Scalability, nearest_square
 from dq_server.sim.applications import Application, Rigid
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.swf import SwfLog

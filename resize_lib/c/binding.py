@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from resize_lib.c.program import Left, Program
@@ -20,7 +20,10 @@ FAILED = 1  # exit code
 
 
 class Binding:
-    """The functions, by their names in dq.h. `ffi`, `lib`: of libdq."""
+    """The functions, by their names in dq.h; one that returns nothing is 0 in C.
+
+    `ffi`, `lib`: of libdq.
+    """
 
     def __init__(self, ffi: Any, lib: Any) -> None:
         self._ffi, self._lib = ffi, lib
@@ -37,28 +40,21 @@ class Binding:
         self._tell_place()
         return self._ffi.cast("dq_t *", self._handle)
 
-    def close(self, dq: Any) -> int:
-        """0."""
+    def close(self, dq: Any) -> None:
         self._of(dq).close()
-        return 0
 
     def block_cyclic(
         self, dq: Any, name: Any, pointer: Any, m: int, n: int, mb: int, nb: int, kind: int
-    ) -> int:
-        """0."""
+    ) -> None:
         self._of(dq).block_cyclic(self._text(name), self._at(pointer), (m, n), (mb, nb), kind)
-        return 0
 
-    def block(self, dq: Any, name: Any, pointer: Any, n: int, width: int, kind: int) -> int:
-        """0."""
+    def block(self, dq: Any, name: Any, pointer: Any, n: int, width: int, kind: int) -> None:
         self._of(dq).block(self._text(name), self._at(pointer), n, width, kind)
-        return 0
 
     def cartesian(
         self, dq: Any, name: Any, pointer: Any, ndims: int, shape: Any,
         halo: Any, periodic: Any, dims: Any, kind: int,
-    ) -> int:  # fmt: skip
-        """0."""
+    ) -> None:  # fmt: skip
         text = self._text(name)
         if not 1 <= ndims <= DIMENSIONS_MAX or not shape:
             raise ValueError(
@@ -71,102 +67,77 @@ class Binding:
 
         layout = each(halo), each(periodic), each(dims)
         self._of(dq).cartesian(text, self._at(pointer), each(shape), layout, kind)
-        return 0
 
-    def value(self, dq: Any, name: Any, address: Any, size: int) -> int:
-        """0."""
+    def value(self, dq: Any, name: Any, address: Any, size: int) -> None:
         self._of(dq).value(self._text(name), self._at(address), size)
-        return 0
 
-    def loop(self, dq: Any, turns: int) -> int:
-        """0."""
-        self._of(dq).loop(turns)
-        return 0
+    def loop(self, dq: Any, iterations: int) -> None:
+        self._of(dq).loop(iterations)
 
     def next(self, dq: Any) -> int:
-        """1 or 0."""
         begins = self._of(dq).next()
         if begins:
             self._tell_place()
         return int(begins)
 
     def step(self, dq: Any) -> int:
-        """The turn."""
-        return self._of(dq).step
+        return self._of(dq).job().step
 
     def resized(self, dq: Any) -> int:
-        """1 or 0."""
         return int(self._of(dq).resized)
 
     def left(self, dq: Any) -> int:
-        """1 or 0."""
         return int(self._of(dq).left)
 
     def rank(self, dq: Any) -> int:
-        """Of this process."""
-        return self._of(dq).place[0]
+        return self._of(dq).job().rank
 
     def size(self, dq: Any) -> int:
-        """Number of ranks."""
-        return self._of(dq).place[1]
+        return self._of(dq).job().size
 
     def comm_f(self, dq: Any) -> int:
-        """MPI_Comm_c2f of the communicator."""
-        return self._of(dq).comm.py2f()
+        return self._of(dq).job().comm.py2f()
 
-    def grid(self, dq: Any, nprow: Any, npcol: Any, myrow: Any, mycol: Any) -> int:
-        """0."""
+    def grid(self, dq: Any, nprow: Any, npcol: Any, myrow: Any, mycol: Any) -> None:
         for target, number in zip((nprow, npcol, myrow, mycol), self._of(dq).grid, strict=True):
             if target:
                 target[0] = number
-        return 0
 
     def local(self, dq: Any, name: Any) -> Any:
-        """The address of this rank's part."""
         return self._ffi.cast("void *", self._of(dq).address(self._text(name)))
 
-    def part(self, dq: Any, name: Any, part: Any) -> int:
-        """0."""
+    def part(self, dq: Any, name: Any, part: Any) -> None:
         found = self._of(dq).part(self._text(name))
         if not part:
             raise ValueError("the third argument is NULL: give the address of a dq_part_t")
-        part.data = self._ffi.cast("void *", found.data)
-        for field in ("rows", "cols", "ld", "first", "mb", "nb"):
-            setattr(part, field, getattr(found, field))
-        for field in ("myrow", "mycol", "nprow", "npcol"):
-            setattr(part, field, getattr(found, field))
-        return 0
+        self._fill(part, found)
 
-    def box(self, dq: Any, name: Any, box: Any) -> int:
-        """0."""
+    def box(self, dq: Any, name: Any, box: Any) -> None:
         found = self._of(dq).box(self._text(name))
         if not box:
             raise ValueError("the third argument is NULL: give the address of a dq_box_t")
-        box.data, box.ndims = self._ffi.cast("void *", found.data), len(found.shape)
+        box.ndims = len(found["shape"])
         for field in ("start", "halo", "coords"):
-            setattr(box, field, _padded(getattr(found, field), 0))
+            found[field] = _padded(found[field], 0)
         for field in ("count", "stored", "shape", "dims"):
-            setattr(box, field, _padded(getattr(found, field), 1))
-        return 0
+            found[field] = _padded(found[field], 1)
+        self._fill(box, found)
 
-    def exchange(self, dq: Any, name: Any) -> int:
-        """0."""
+    def _fill(self, struct: Any, fields: Mapping[str, Any]) -> None:
+        for name, value in fields.items():
+            setattr(struct, name, self._ffi.cast("void *", value) if name == "data" else value)
+
+    def exchange(self, dq: Any, name: Any) -> None:
         self._of(dq).exchange(self._text(name))
-        return 0
 
-    def gather(self, dq: Any, name: Any, whole: Any) -> int:
-        """0."""
+    def gather(self, dq: Any, name: Any, whole: Any) -> None:
         self._of(dq).gather(self._text(name), self._at(whole))
-        return 0
 
     def blacs(self, dq: Any) -> int:
-        """The context."""
         return self._of(dq).blacs()
 
-    def desc(self, dq: Any, name: Any, desc: Any) -> int:
-        """0."""
+    def desc(self, dq: Any, name: Any, desc: Any) -> None:
         desc[0:9] = self._of(dq).descriptor(self._text(name))
-        return 0
 
     # --- conversions and errors -----------------------------------------------------------------
 
@@ -185,7 +156,8 @@ class Binding:
 
     def _tell_place(self) -> None:
         assert self._program is not None, "it is open"
-        self._lib.dqc_set_place(*self._program.place)
+        job = self._program.job()
+        self._lib.dqc_set_place(job.rank, job.size)
 
     def failed(self, function: str, error: BaseException) -> None:
         """Keep the error, or end the job for it. A rank that has left ends here."""
@@ -239,9 +211,10 @@ def _guarded(
 ) -> Callable[..., Any]:
     def call(*arguments: Any) -> Any:
         try:
-            return function(*arguments)
+            found = function(*arguments)
         except BaseException as error:
             binding.failed(f"dq_{name}", error)
             return no_value
+        return 0 if found is None else found
 
     return call

@@ -20,7 +20,7 @@ import numpy as np
 
 from resize_lib.c.blacs import Blacs
 from resize_lib.c.mpi_library import the_only_one
-from resize_lib.c.parts import Box, Part, block_part, box_of, matrix_part
+from resize_lib.c.parts import Fields, block_part, box_of, matrix_part
 from resize_lib.processes.command import remember_command
 from resize_lib.server_link import say
 
@@ -132,9 +132,7 @@ class Program:
         self._values[name] = held, address
 
     def _may_declare(self, name: str) -> None:
-        self._is_open()
-        if self.left:
-            raise Left
+        self.job()
         if self._turns is not None:
             raise ProgramError(f"{name!r} is declared inside a loop: declare it before the loop")
 
@@ -205,35 +203,26 @@ class Program:
 
     # --- the job now --------------------------------------------------------------------------
 
-    @property
-    def step(self) -> int:
-        """The iteration."""
-        return self._job().step
+    def job(self) -> Session:
+        """The session, of a rank that is part of the job."""
+        self._is_open()
+        if self.left:
+            raise Left
+        return self.rs
 
     @property
     def resized(self) -> bool:
         """Whether this iteration's communicator is not the last iteration's."""
-        self._job()
+        self.job()
         return self._resized
-
-    @property
-    def comm(self) -> MPI.Intracomm:
-        """The job's communicator."""
-        return self._job().comm
-
-    @property
-    def place(self) -> tuple[int, int]:
-        """Rank and size."""
-        rs = self._job()
-        return rs.rank, rs.size
 
     @property
     def grid(self) -> tuple[int, int, int, int]:
         """Rows, columns, my row, my column."""
-        grid = self._job().grid
+        grid = self.job().grid
         return grid.rows, grid.cols, grid.row, grid.col
 
-    def part(self, name: str) -> Part:
+    def part(self, name: str) -> Fields:
         """This rank's part of a block or block-cyclic array."""
         from resize_lib.declared.dense import Array, Matrix
 
@@ -249,7 +238,7 @@ class Program:
         found: int = self._with_data(name).local.ctypes.data
         return found
 
-    def box(self, name: str) -> Box:
+    def box(self, name: str) -> Fields:
         """This rank's block of a Cartesian array."""
         return box_of(self._cartesian(name))
 
@@ -283,7 +272,7 @@ class Program:
         return array
 
     def _with_data(self, name: str) -> Declared:
-        self._job()
+        self.job()
         array = self._array(name)
         if self._comm is None:
             raise ProgramError(f"{name!r} has no data before the first dq_next")
@@ -297,7 +286,7 @@ class Program:
 
     def blacs(self) -> int:
         """A BLACS context of the process grid; collective after a resize."""
-        rs = self._job()
+        rs = self.job()
         if self._blacs is None:
             self._blacs = Blacs()
         rows, cols, *_ = self.grid
@@ -311,13 +300,7 @@ class Program:
         if not isinstance(matrix, Matrix):
             raise ProgramError(f"{name!r} is no block-cyclic array: ScaLAPACK cannot take it")
         part, (m, n) = matrix_part(matrix, self.grid), matrix.desc.shape
-        return [1, self.blacs(), m, n, part.mb, part.nb, 0, 0, part.ld]
-
-    def _job(self) -> Session:
-        self._is_open()
-        if self.left:
-            raise Left
-        return self.rs
+        return [1, self.blacs(), m, n, part["mb"], part["nb"], 0, 0, part["ld"]]
 
     def _is_open(self) -> None:
         if self.closed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from mpi4py import MPI
 
@@ -15,38 +15,28 @@ from resize_lib.emulation.link import Link
 from resize_lib.grid import Grid
 
 
-@dataclass(frozen=True, slots=True)
-class LinkRate:
-    """What every node's link carries (10^6 bits per second, microseconds)."""
-
-    rate_mbit: float
-    latency_us: float
-    duplex: str = "full"
-
-
 @dataclass(slots=True)
 class Emulation:
     """One rank's emulated node. `link` None: messages cost what the machine makes them cost."""
 
-    rate: LinkRate | None = None
-    pacer: pacing.SharePacer | None = None
-    link: Link | None = field(default=None, init=False)
+    pacer: pacing.SharePacer | None
+    link: Link | None
 
     @staticmethod
-    def on(place: Place | None, rate: LinkRate | None) -> Emulation | None:
-        """Install what `place` asks for in this process; None if it asks for nothing."""
+    def on(place: Place | None, link: Link | None) -> Emulation | None:
+        """Install what `place` asks for in this process; None if it asks for nothing.
+
+        `link`: what every node's link carries.
+        """
         if place is not None:
             # contained nodes: start-up was at full speed, what follows is not
             cgroups.join(place.node)
         share = place.core_share if place is not None else None
-        if share is None and rate is None:
+        if share is None and link is None:
             return None
         pacer = pacing.SharePacer(share) if share is not None else None
         pacing.set_pacer(pacer)
-        emulation = Emulation(rate, pacer)
-        if rate is not None:
-            emulation.link = Link(rate.rate_mbit, rate.latency_us, rate.duplex)
-        return emulation
+        return Emulation(pacer, None if link is None else replace(link))
 
     def grid(self, comm: MPI.Intracomm, rows: int, cols: int, places: Sequence[Place]) -> Grid:
         """The grid on `comm` (collective), its messages shaped, its ranks asleep while waiting."""

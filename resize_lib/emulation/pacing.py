@@ -18,7 +18,6 @@ import time
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
-from typing import Protocol
 
 # Shorter debts are kept for the next section: a sleep is late by some 60 µs anyway.
 SLEEP_S_MIN = 200e-6
@@ -26,17 +25,10 @@ SLEEP_S_MIN = 200e-6
 LATE_S_MAX = 0.25
 
 _FREE: AbstractContextManager[None] = nullcontext()
-_pacer: Pacer | None = None
+_pacer: SharePacer | None = None
 
 
-class Pacer(Protocol):
-    """What ``set_pacer`` takes."""
-
-    def section(self) -> AbstractContextManager[None]:
-        """A context manager for one compute section; sections do not nest."""
-
-
-def set_pacer(pacer: Pacer | None) -> None:
+def set_pacer(pacer: SharePacer | None) -> None:
     """Let ``pacer`` stretch the compute sections of this process from now on; None: run free."""
     global _pacer  # one processor per process, so one pacer per process
     _pacer = pacer
@@ -77,7 +69,7 @@ class SharePacer(AbstractContextManager[None]):
         self._excluded_s = 0.0
 
     def section(self) -> AbstractContextManager[None]:
-        """See Pacer."""
+        """A context manager for one compute section; sections do not nest."""
         return self  # no object per section: a kernel opens one for each product
 
     def __enter__(self) -> None:

@@ -28,7 +28,7 @@ from resize_lib.recipes.checkpoints import Checkpoints, Stamp, stamp_of
 from resize_lib.recipes.running import Running
 from resize_lib.server_link import ServerLink, say
 
-LOST = 75  # EX_TEMPFAIL: start again from the last checkpoint (core/model/protection.py)
+LOST = 75  # EX_TEMPFAIL: start again from the last checkpoint (core/model/spec.py)
 FAILED = 1
 REPORT_S = 1.0  # between remap points at least: what is shorter is one with several iterations
 STOP_S, STOP_SHARE = 5.0, 0.05  # before the end of its walltime, of what is left at the start

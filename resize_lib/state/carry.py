@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,17 +25,23 @@ from dq_client.check.roles import Role
 from resize_lib.before_arrival import agree_to_join
 from resize_lib.mistakes import COPIED
 from resize_lib.server_link import say
-from resize_lib.state import iterators, packing, survey, verdict
+from resize_lib.state import iterators, objects, packing, survey, verdict
 from resize_lib.state.alone import AtEnd
 from resize_lib.state.arrival import Prepared, place_of
 from resize_lib.state.cached import results_of_ranks, stale_results
 from resize_lib.state.comparison import Told, differences, told_of, union
 from resize_lib.state.entry import NOT_KEPT, Entry
-from resize_lib.state.hindrance import hindrance
+from resize_lib.state.hindrance import Fixed, hindrance
 from resize_lib.state.known import Known
 from resize_lib.state.losses import loss
 from resize_lib.state.places import CONTENTS, Path, Place
-from resize_lib.state.program import DELETED, Scope, import_modules, running, scopes
+from resize_lib.state.program import (
+    Scope,
+    import_modules,
+    is_beside,
+    running,
+    scopes,
+)
 from resize_lib.state.sending import Sent, broadcast, receive
 from resize_lib.state.sources import Sources, is_setting, shown, summary
 from resize_lib.state.survey import Survey, TooMuchError
@@ -48,13 +54,6 @@ if TYPE_CHECKING:
 
 SWITCH_VARIABLE = "DQ_CARRY"
 PROFILERS = frozenset(("cProfile", "profile", "_lsprof"))
-
-
-_HELD = (
-    "is read before the call that runs the loop, as in total += run(): take the result into another"
-    " variable first"
-)
-
 
 NOT_SENT = Sent()
 Rule: TypeAlias = Callable[[Seen, Variable], tuple[Fate, str]]  # verdict.py
@@ -104,7 +103,7 @@ class Carry:
                 around = list(scopes(running()))
                 hindrance(around, self.sources.facts_of)
                 self.sources.live(around, again=True)
-                self.sources.held(around)
+                Fixed(self.sources, around)
                 self.sources.read(self.first, self.first.digests)
 
     @staticmethod
@@ -117,8 +116,11 @@ class Carry:
         return len(running()) if self.active else 0
 
     def scopes_now(self) -> list[Scope]:
-        """Those around the innermost loop that runs or begins."""
-        return list(scopes(running()[: self.session.loops.functions]))
+        """Those around the innermost loop that runs or begins; and what the loops are over."""
+        loops, around = self.session.loops, running()
+        if loops.innermost is not None:  # else one has just ended
+            around = around[: loops.functions]
+        return [*scopes(around), iterators.sequences(loops.items, loops.iterators)]
 
     def look(self, live: survey.Live) -> tuple[Told, Survey | None]:
         """What this rank has now, against what it had at its first loop."""
@@ -180,8 +182,8 @@ class Carry:
         may_join = joins and not told.why and not self.why_not
         early = _tried(judge, Sent(differing=differing)) if may_join else ""
         sent = self.send(told, found, differing) if comm.rank == 0 else NOT_SENT
-        if old_size == 1:
-            self.alone.carried.update(sent.paths)
+        chance = sent.paths if old_size == 1 else told.coincides.intersection(sent.paths)
+        self.alone.carried.update(chance)  # these may be each rank's own
         sent, memory = broadcast(comm, sent)
         why = told.why or sent.why or (mine.why if mine is not None else "")
         if joins and not why:
@@ -281,7 +283,7 @@ class Carry:
         gone = [path for path in carried & told.gone if path in here.digests]
         unbound = [here.places[path] for path in gone if path[1][0] == "v"]
         self._prepared = Prepared(here, frozenset(carried - told.gone), unbound=unbound)
-        self._prepared.given = frozenset(carried) if alone else frozenset()
+        self._prepared.given = frozenset(carried if alone else carried & told.coincides)
         return ""
 
     def fates(
@@ -292,13 +294,11 @@ class Carry:
         here: what this rank has; alone: the job that `told` is of was one rank
         """
         found: dict[Path, Fate] = {}
-        held = self.sources.held(self.scopes_now())
+        fixed = Fixed(self.sources, self.scopes_now())
         for path in dict.fromkeys((*told.before, *told.now)):
             fate, why = self._fate(path, told, sent, here, alone=alone, rule=rule)
-            if fate is Fate.CARRY and path in held:
-                fate, why = Fate.REFUSE, _HELD
-            if fate is Fate.CARRY and path in told.gone and not _unbinds(here, path):
-                fate, why = Fate.REFUSE, DELETED
+            if fate is Fate.CARRY and (late := fixed.why(path, told, here)):
+                fate, why = Fate.REFUSE, late
             if fate is Fate.REFUSE:
                 line = self.sources.line_of(here, path)
                 text = f"{line}: {shown(here, path)} {why}"
@@ -332,10 +332,20 @@ class Carry:
             self._check(here, path, place, value)
         self._prepared.add(prepared, values)
 
+    def rewrite(self, files: Mapping[Path, tuple[Any, bytes, Any]]) -> None:
+        """Get ready what files have that a rank writes, where the set-up has opened them again."""
+        here = self._prepared.here
+        assert here is not None, "it has decided"
+        opened = {path: here.places[path].owner for path in files if path in here.places}
+        places = [Place(file, CONTENTS, objects.WRITTEN) for file in opened.values()]
+        self._prepared.values += zip(places, map(files.__getitem__, opened), strict=True)
+
     def _fate(
         self, path: Path, told: Told, sent: Sent, here: Survey, *, alone: bool, rule: Rule
     ) -> tuple[Fate, str]:
         assert self.first is not None, "it has told which variables matter"
+        if is_beside(path) and told.digest(path) == here.digests.get(path):
+            return Fate.KEEP, ""
         if not here.anchors.has(path):
             return Fate.KEEP, ""  # the place that holds the object differs, too, and is judged
         seen = Seen(
@@ -420,12 +430,6 @@ def _observes(here: Survey, path: Path) -> bool:
     with suppress(Exception):  # it cannot be read
         return type(here.places[path].get()).__module__ in PROFILERS
     return False
-
-
-def _unbinds(here: Survey, path: Path) -> bool:
-    """Whether a variable can be deleted here, or need not be."""
-    place = here.places.get(path)
-    return place is None or not isinstance(place.owner, Scope) or place.owner.unbinds
 
 
 def _tried(step: Callable[..., str | None], *given: Any, **named: Any) -> str:

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from mpi4py import MPI
@@ -29,13 +29,13 @@ from resize_lib.mistakes import caller
 from resize_lib.protection.partfile import Part
 from resize_lib.same_values import differing_value
 from resize_lib.server_link import say
-from resize_lib.state import objects, packing, verdict
+from resize_lib.state import iterators, objects, packing, verdict
 from resize_lib.state.carry import NOT_SENT, Carry, said
 from resize_lib.state.comparison import Told, differences, union
 from resize_lib.state.hindrance import hindrance
 from resize_lib.state.iterators import obstacle
 from resize_lib.state.known import Known
-from resize_lib.state.places import Path, Place
+from resize_lib.state.places import CONTENTS, Path, Place
 from resize_lib.state.sending import Sent
 from resize_lib.state.sources import is_setting, shown
 from resize_lib.state.survey import Live, Survey, TooMuchError
@@ -70,11 +70,13 @@ class Own:
 
     passing: those that mean nothing on another number of ranks, as far as one can know
     lost: what is missing where no rank gets them
+    files: what files have that the rank writes; the set-up may empty them
     """
 
     sent: Sent = NOT_SENT
     passing: frozenset[Path] = frozenset()
     lost: str = ""
+    files: dict[Path, tuple[Any, bytes, Any]] = field(default_factory=dict)
 
 
 class Copies:
@@ -139,7 +141,8 @@ class Copies:
 
             def rule(seen: Seen, facts: Variable) -> tuple[Fate, str]:
                 """As in a rank of the next start, where the set-up gives what it gave here."""
-                return verdict.restart(seen._replace(here=seen.before), facts, same_size=same_size)
+                again = seen._replace(here=seen.before)
+                return verdict.restart(again, facts, same_size=same_size, first=True)
 
             _, why = carry.fates(told, sent, found, alone=size == 1, rule=rule)
         return Common(told, sent, live, frozenset(carry.alone.carried)), why
@@ -172,7 +175,8 @@ class Copies:
                 lost = lost or f"{text} {why}"
                 must[path] = place
             elif path not in found.unreadable:
-                stays = is_setting(path) or place.kind in objects.STREAMS or facts.accumulates
+                streams = is_setting(path) or place.kind in objects.STREAMS
+                stays = streams or facts.accumulates or not facts.set_up & {"size", "part"}
                 (more if stays else rest)[path] = place
         # All in one: what they share they share afterwards, too. As much as may be.
         for wanted in (must | more | rest, must | more, must):
@@ -184,7 +188,23 @@ class Copies:
                 continue
             break
         sent = Sent(packed.payload, packed.large, list(packed.sizes))
-        return Own(sent, frozenset(packed.sizes.keys() & rest.keys()), lost), ""
+        files, why = self._files(found)
+        return Own(sent, frozenset(packed.sizes.keys() & rest.keys()), lost, files), why
+
+    def _files(self, found: Survey) -> tuple[dict[Path, tuple[Any, bytes, Any]], str]:
+        """What the files have that this rank writes; or why they cannot be copied."""
+        files: dict[Path, tuple[Any, bytes, Any]] = {}
+        for path, place in found.places.items():
+            if place.kind is not objects.FILE or path[1] != CONTENTS:
+                continue
+            try:
+                contents = objects.WRITTEN.contents(place.owner)
+            except iterators.CannotCopyError as e:
+                text = f"{self._carry.sources.line_of(found, path)}: {shown(found, path)}"
+                return {}, f"{text} cannot be copied ({e})"
+            if contents is not None:
+                files[path] = contents
+        return files, ""
 
     def _pack(self, found: Survey, places: _Places) -> packing.Packed:
         return packing.pack(places, found.anchors, Known(self._session).name)
@@ -232,13 +252,14 @@ class Copies:
                 return why
         own = _own_of(part(rank)) if rank < old_size else Own()
         gets = frozenset(own.sent.paths) - (own.passing if size != old_size else frozenset())
-        rule = partial(verdict.restart, same_size=size == old_size)
+        rule = partial(verdict.restart, same_size=size == old_size, first=rank == 0)
         told, alone = common.told, old_size == 1
         self._carry.alone.carried.update(common.given)
         why = self._carry.decide(told, common.sent, common.live, alone=alone, rule=rule)
         if not why:
             self._carry.prepare(common.sent)
             self._carry.prepare(own.sent, gets)
+            self._carry.rewrite(own.files)
         return why
 
     def _go_back(self, common: Common, old_size: int) -> str:

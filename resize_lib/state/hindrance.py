@@ -8,13 +8,63 @@ from types import FunctionType, MethodType
 
 from dq_client.check.facts import Facts
 from resize_lib.mistakes import short_path
-from resize_lib.state.program import Scope, is_program_class, is_program_function
+from resize_lib.state.comparison import Told
+from resize_lib.state.places import Path
+from resize_lib.state.program import (
+    DELETED,
+    Scope,
+    is_beside,
+    is_program_class,
+    is_program_function,
+)
+from resize_lib.state.sources import Sources
+from resize_lib.state.survey import Survey
 
 COMPREHENSIONS = frozenset(("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"))
 _HIDDEN = (
     "the loop is inside of an expression, whose result so far nobody can see: write a for loop over"
     " rs.iterations"
 )
+
+_HELD = (
+    "is read before the call that runs the loop, as in total += run(): take the result into another"
+    " variable first"
+)
+_BESIDE = (
+    "has other items in a rank that joins, whose set-up did not know what the loop has changed:"
+    " give these to rs.iterations itself, or index them in the loop"
+)
+_ITERATED = (
+    "has been changed before the loop at line {} goes over what is made of it, and in a rank that"
+    " joins that is made of another value: write that loop with rs.iterations, too"
+)
+
+
+class Fixed:
+    """What the functions around a loop have read already: another value would come too late."""
+
+    def __init__(self, sources: Sources, scopes: list[Scope]) -> None:
+        self._held = sources.held(scopes)
+        self._iterated = sources.iterated(scopes)
+
+    def why(self, path: Path, told: Told, here: Survey) -> str:
+        """Why a rank cannot be given the job's value of a place; empty: it can."""
+        if is_beside(path):
+            return _BESIDE
+        if path in self._held:
+            return _HELD
+        origin = here.anchors.origin(path)
+        by_name = self._iterated.get((origin.owner, origin.first[-1]))
+        line = by_name or self._iterated.get((None, origin.attribute))
+        if line is not None:
+            return _ITERATED.format(line)
+        return DELETED if path in told.gone and not _unbinds(here, path) else ""
+
+
+def _unbinds(here: Survey, path: Path) -> bool:
+    """Whether a variable can be deleted here, or need not be."""
+    place = here.places.get(path)
+    return place is None or not isinstance(place.owner, Scope) or place.owner.unbinds
 
 
 def hindrance(scopes: Sequence[Scope], facts_of: Callable[[Scope], Facts]) -> str:

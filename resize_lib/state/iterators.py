@@ -9,16 +9,23 @@ from __future__ import annotations
 import csv
 import ctypes
 import gc
+import io
 import itertools
 import os
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from types import GeneratorType
 from typing import Any
 
 from resize_lib.mistakes import Mistake, caller
 from resize_lib.state import digests
+from resize_lib.state.program import LOOPS, Items, Sequences
 
 CSV_READER = type(csv.reader([]))
+STANDARD = (0, 1, 2)  # output that goes to the job's files
+ON_DISK = (io.BufferedWriter, io.BufferedRandom, io.FileIO)
+WRITTEN_BYTES_MAX = 16 << 20
 DEPTH_MAX = 20  # of what a program puts around rs.iterations
 BUILT_IN = (enumerate, zip, map, filter)
 # of itertools: the others know how far they are, and keep it to themselves
@@ -52,6 +59,43 @@ def file_fits(file: Any, position: Any) -> bool:
         return True
     here = not file.closed and file.readable() and file.seekable()
     return here and (file.writable() or position[1] == _size(file))
+
+
+def written(file: Any) -> tuple[Any, bytes, Any] | None:
+    """Position, contents and name of a file on disk that the rank writes; None: it writes none.
+
+    Raises:
+        CannotCopyError: what is written does not show in the file, or is too large.
+    """
+    if file.closed or not file.writable():
+        return None
+    try:
+        number = file.fileno()
+    except (OSError, AttributeError):
+        number = -1
+    if number in STANDARD or (number >= 0 and not stat.S_ISREG(os.fstat(number).st_mode)):
+        return None
+    plain = type(getattr(file, "buffer", file)) in ON_DISK
+    if number < 0 or not plain or os.fstat(number).st_size > WRITTEN_BYTES_MAX:
+        raise CannotCopyError(
+            f"a file that is open for writing, compressed or above {WRITTEN_BYTES_MAX >> 20} MiB:"
+            " open and close it in the iterations that write to it"
+        )
+    file.flush()
+    return file.tell(), Path(f"/proc/self/fd/{number}").read_bytes(), file.name
+
+
+def rewrite(file: Any, contents: tuple[Any, bytes, Any]) -> None:
+    """Give a file what it had; the set-up may have emptied it."""
+    if isinstance(file.name, str) and file.name != contents[2]:
+        return
+    file.flush()
+    file.seek(0)
+    file.truncate()
+    raw = getattr(file, "buffer", file)
+    raw.write(contents[1])
+    raw.flush()
+    file.seek(contents[0])
 
 
 def _size(file: Any) -> int:
@@ -115,6 +159,23 @@ def _wraps(value: Any) -> bool:
     return isinstance(value, BUILT_IN) or type(value).__module__ == "itertools"
 
 
+def sequences(items: Sequence[Items | None], running: Iterable[Any]) -> Sequences:
+    """What loops that run are over, and iterators beside them.
+
+    running: what rs.iterations has returned for these loops
+    """
+    beside = list[Any]()
+    for turns in running if any(each and each.zipped for each in items) else ():
+        inner = turns
+        for wrapper in wrappers_of(turns):
+            if isinstance(wrapper, zip | map):
+                beside += itertools.chain(*_beside(wrapper, inner))
+            inner = wrapper
+    last = next((each for each in reversed(items) if each), None)
+    file, line = (last.file, last.line) if last else ("", 0)
+    return Sequences(LOOPS, file, 0, line, None, None, tuple(items), tuple(beside))
+
+
 def index_of(counter: enumerate[Any]) -> int:
     """The next number that it gives."""
     return int(counter.__reduce__()[1][1])
@@ -132,7 +193,7 @@ def set_index(counter: enumerate[Any], index: int) -> None:
     place.value = index
 
 
-def beside(wrapper: Any, turns: Any) -> tuple[list[Any], list[Any]]:
+def _beside(wrapper: Any, turns: Any) -> tuple[list[Any], list[Any]]:
     """The iterators that a zip or a map asks before ours, and after it."""
     parts = list(wrapper.__reduce__()[1])
     at = next(k for k, part in enumerate(parts) if part is turns)
@@ -144,7 +205,7 @@ def obstacle(turns: Any) -> str:
     inner = turns
     for wrapper in wrappers_of(turns):
         if isinstance(wrapper, zip | map):
-            before, after = beside(wrapper, inner)
+            before, after = _beside(wrapper, inner)
             if before and isinstance(wrapper, map):
                 return (
                     "a rank that joins cannot begin in the midst of this map: give it"
@@ -179,7 +240,7 @@ def go_on(turns: Any, count: int) -> None:
         if isinstance(wrapper, enumerate):
             set_index(wrapper, index_of(wrapper) + count)
         elif isinstance(wrapper, zip | map):
-            before, after = beside(wrapper, inner)
+            before, after = _beside(wrapper, inner)
             for iterator in after:
                 _nth(iterator, count)
             for at, iterator in enumerate(before if count else []):

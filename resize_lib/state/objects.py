@@ -149,6 +149,7 @@ DEVICE_ARRAY = Kind(
     lambda mine, contents: mine.shape == contents.shape and mine.dtype == contents.dtype,
 )
 FILE = Kind("file", iterators.file_position, iterators.set_file_position, iterators.file_fits)
+WRITTEN = Kind("file", iterators.written, iterators.rewrite)
 READER = Kind("csv reader", lambda value: value.line_num, iterators.advance_reader)
 RUNNING = Kind("generator", iterators.refuse_generator, lambda mine, contents: None)  # noqa: ARG005
 BUFFER = Kind("file in memory", lambda value: (value.getvalue(), value.tell()), _fill_buffer)

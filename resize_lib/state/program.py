@@ -15,11 +15,17 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from resize_lib.mistakes import is_program
 
 # A function that runs: its place among them, file, name and first line; or a module: its name.
 Owner: TypeAlias = tuple[Any, ...]
 MODULE, FRAME = "module", "frame"
+LOOPS: Owner = ("loops",)  # the owner of what they are over
+ITEMS, BESIDE = "the sequence of loop ", "what is zipped with rs.iterations, number "
+SEQUENCES = (list, tuple, range, str, bytes, np.ndarray)
+WRAPPERS = frozenset(("zip", "map"))
 LAZY: Any = getattr(importlib.util, "_LazyModule", None)  # the class of one that is not loaded yet
 
 
@@ -91,6 +97,65 @@ class Scope:
         assert self.frame is not None, "a function that runs"
         self.frame.f_locals.pop(name, None)
         ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(self.frame), ctypes.c_int(1))
+
+
+class Items:
+    """What a loop is over. A rank that joins has a sequence of its own, until it gets the job's.
+
+    sequence: None where the loop is over numbers
+    """
+
+    def __init__(self, sequence: Any, frame: FrameType) -> None:
+        self.sequence = sequence
+        code = frame.f_code
+        self.file, self.line = code.co_filename, frame.f_lineno
+        self.function = 0 if code.co_name == "<module>" else code.co_firstlineno
+        self.zipped = not WRAPPERS.isdisjoint(frame.f_code.co_names)
+
+    def item(self, turn: int) -> Any:
+        """That of an iteration."""
+        return self.sequence[turn]
+
+    @property
+    def travels(self) -> bool:
+        """Whether it is a plain sequence; others are the same on all ranks, as far as is known."""
+        return type(self.sequence) in SEQUENCES
+
+
+@dataclass(frozen=True, slots=True)
+class Sequences(Scope):
+    """What the loops are over that run now, outermost first: as if it were in variables.
+
+    beside: iterators that stand beside the loops of this file in a zip; read, and never bound
+    """
+
+    loops: tuple[Items | None, ...] = ()
+    beside: tuple[Any, ...] = ()
+
+    def variables(self) -> dict[str, Any]:
+        """Names and values now."""
+        of_loops = enumerate(self.loops, 1)
+        found = {f"{ITEMS}{n}": each.sequence for n, each in of_loops if each and each.travels}
+        return found | {f"{BESIDE}{n}": each for n, each in enumerate(self.beside, 1)}
+
+    def value(self, name: str) -> Any:
+        """One of them."""
+        return self.variables()[name]
+
+    def items(self, name: str) -> Items | None:
+        """Those that a variable stands for; None: it is an iterator beside a loop."""
+        return None if name.startswith(BESIDE) else self.loops[int(name.removeprefix(ITEMS)) - 1]
+
+    def bind(self, name: str, value: Any) -> None:
+        """Let a loop go on with other items."""
+        items = self.items(name)
+        assert items is not None, "it is a loop's"
+        items.sequence = value
+
+
+def is_beside(path: tuple[Any, ...]) -> bool:
+    """Whether it leads to an iterator beside a loop, which cannot be given another value."""
+    return bool(path[0] == LOOPS and path[1][1].startswith(BESIDE))
 
 
 def running(outside: FrameType | None = None) -> list[FrameType]:

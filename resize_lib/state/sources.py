@@ -14,10 +14,11 @@ from dq_client.check.facts import Facts, Lines, Variable, facts_of
 from resize_lib.mistakes import short_path
 from resize_lib.state import digests, verdict
 from resize_lib.state.places import Path
-from resize_lib.state.program import MODULE, Owner, Scope, innermost
+from resize_lib.state.program import MODULE, Owner, Scope, Sequences, innermost
 from resize_lib.state.survey import CLASSES, SETTINGS, Origin, Survey
 
 NAMED_MAX = 6  # variables in the line of `dq why`
+NO_SOURCE = Facts(None, "")
 
 
 @dataclass(slots=True)
@@ -32,6 +33,8 @@ class Sources:
 
     def facts_of(self, scope: Scope) -> Facts:
         """About the file of a function or module."""
+        if isinstance(scope, Sequences):
+            return NO_SOURCE
         return self._facts_of(scope.file, scope.frame.f_globals if scope.frame else None)
 
     def _facts_of(self, file: str, names: dict[str, Any] | None = None) -> Facts:
@@ -69,6 +72,15 @@ class Sources:
             found |= {(caller.owner, ("v", name)) for name in names}
         return found
 
+    def iterated(self, scopes: list[Scope]) -> dict[tuple[Owner | None, str], int]:
+        """Variables, and attributes, of which loops around go over something; with their lines."""
+        found: dict[tuple[Owner | None, str], int] = {}
+        for scope in scopes:
+            if scope.line and not isinstance(scope, Sequences):
+                for name, line in self.facts_of(scope).iterated(scope.line).items():
+                    found[None if name[0] == "." else scope.owner, name.lstrip(".")] = line
+        return found
+
     def variable(self, survey: Survey, path: Path) -> Variable:
         """About a variable, attribute or item."""
         if self._of() is not survey:
@@ -90,6 +102,14 @@ class Sources:
 
     def _read(self, scope: Scope | None, origin: Origin, scopes: Iterable[Scope]) -> Variable:
         root = verdict.NOT_KNOWN
+        if isinstance(scope, Sequences):
+            items = scope.items(origin.first[1])
+            if items is None:
+                return replace(root, line=scope.line)
+            running = running_in(items.file, scopes)
+            loop = self._facts_of(items.file).items(items.function, items.line, running)
+            own = bool(loop & verdict.LOCAL)
+            return replace(root, line=items.line, file=items.file, loop=loop, accumulates=own)
         if scope is not None and origin.first[0] == "v" and self.facts_of(scope).known:
             root = self.facts_of(scope).variable(
                 scope.function, scope.line, origin.first[1], running_in(scope.file, scopes)

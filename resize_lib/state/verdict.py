@@ -152,8 +152,7 @@ def _changed(seen: Seen, facts: Variable) -> tuple[Fate, str]:
         part = by_size and facts.used and _adds(facts)
         if part:
             return Fate.REFUSE, _DERIVED
-        unseen = facts.line and not facts.changed_line and facts.used and not seen.opaque
-        return (Fate.REFUSE, _UNSEEN) if unseen else (Fate.KEEP, "")
+        return (Fate.REFUSE, _UNSEEN) if _is_unseen(seen, facts) else (Fate.KEEP, "")
     local = facts.loop & LOCAL
     if seen.alone and facts.role is Role.ROOT:
         return Fate.KEEP, ""
@@ -186,6 +185,12 @@ def _changed(seen: Seen, facts: Variable) -> tuple[Fate, str]:
     return Fate.CARRY, ""
 
 
+def _is_unseen(seen: Seen, facts: Variable) -> bool:
+    """Whether ranks have changed it differently, and no line shows how."""
+    found = facts.line and not facts.changed_line and facts.used and not facts.rebuilt
+    return bool(found) and seen.before != seen.now and not (seen.equal or seen.opaque)
+
+
 def _not_copied(seen: Seen) -> str:
     return f"cannot be copied to a rank that joins ({seen.failed})"
 
@@ -195,20 +200,26 @@ def _unclear(seen: Seen) -> str:
     return _not_copied(seen) if seen.failed else _UNCLEAR
 
 
-def restart(seen: Seen, facts: Variable, *, same_size: bool) -> tuple[Fate, str]:
+def restart(seen: Seen, facts: Variable, *, same_size: bool, first: bool) -> tuple[Fate, str]:
     """What becomes of it where all ranks are new and go on from a copy.
 
-    seen.before, now, equal, alone: of the job that made the copy. What follows from the number of
-    ranks has been computed anew by all of them, for the size that the job has now.
+    first: in rank 0. seen.before, now, equal, alone: of the job that made the copy. What follows
+    from the number of ranks has been computed anew by all of them, for the size that the job has
+    now.
     """
     if not same_size and (why := misplaced(facts, equal=seen.equal)):
         return Fate.REFUSE, why
+    if not same_size and _is_unseen(seen, facts):
+        return Fate.REFUSE, _UNSEEN
     if facts.rebuilt or not seen.equal or seen.here == seen.now:
         return Fate.KEEP, ""
     if seen.before == seen.now:
         again = seen.opaque or not facts.used or facts.set_up & (LOCAL | {"size", "empty"})
         return (Fate.KEEP, "") if again else (Fate.REFUSE, _NOT_AGAIN)
-    if not same_size:
+    roots = seen.alone and facts.role is Role.ROOT
+    if roots and not first:
+        return Fate.KEEP, ""
+    if not same_size and not roots:
         between = seen.before is None and seen.here is not None and not facts.changed_line
         if between and facts.set_up & {"size", "rank", "part"}:
             return Fate.KEEP, ""

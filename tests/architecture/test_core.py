@@ -108,7 +108,7 @@ def test_a_feature_imports_no_other(path: Path) -> None:
 def test_what_features_stand_on_knows_none(room: str) -> None:
     below = [m for m in graph() if m.startswith(f"dq_server.core.{room}.")]
     assert below
-    for name in [*below, "dq_server.core.evolution", "dq_server.core.turn"]:
+    for name in [*below, "dq_server.core.turn"]:
         wrong = [m for m in graph()[name] if m.startswith("dq_server.core.features")]
         assert not wrong, f"{name} imports {wrong}"
 

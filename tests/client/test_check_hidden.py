@@ -1,4 +1,4 @@
-"""Loops inside of expressions, and names that a statement has read before its call that runs."""
+"""Loops inside of expressions, and names that were read before the call, or the loop, that runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from dq_client.check.facts import facts_of
-from dq_client.check.hidden import hides_loop, names_held
+from dq_client.check.hidden import hides_loop, names_held, names_iterated
 
 # A program, the line that runs, whether the loop there is hidden.
 LOOPS = [
@@ -68,3 +68,36 @@ HELD = [
 def test_which_names_a_caller_has_read(source: str, line: int, callee: str, names: str) -> None:
     assert names_held(ast.parse(source), line, callee) == frozenset(names.split())
     assert facts_of(source, "p.py").held(line, callee) == frozenset(names.split())
+
+
+# What the outer of two plain loops around the session's goes over; which names were read for it.
+ITERATED = [
+    ("sorted(score)", "score"),
+    ("sorted(score, key=score.get)", ".get score"),
+    ("list(self.best.found)", ".best .found list"),
+    ("self.rng.permutation(n)", ".rng n"),
+    ("order(self.score)", ".score order"),
+    ("score", ""),
+    ("self.score", ""),
+    ("score.items()", ""),
+    ("enumerate(zip(a, reversed(b)))", ""),
+    ("enumerate(sorted(a))", "a"),
+    ("range(len(a))", "range"),
+    ("rs.iterations(sorted(a))", ""),
+]
+
+
+@pytest.mark.parametrize(("over", "names"), ITERATED)
+def test_names_of_which_a_loop_around_has_made_something(over: str, names: str) -> None:
+    lines = ["while True:", f"    for name in {over}:", "        for t in rs.iterations(9): pass"]
+    found = names_iterated(ast.parse("\n".join(lines)), 3)
+    assert found.keys() - {"sorted"} == set(names.split())
+    assert set(found.values()) <= {2}
+    assert facts_of("\n".join(lines), "p.py").iterated(3) == found
+
+
+def test_what_a_loop_goes_over_that_begins_before_the_first_iteration_is_the_same() -> None:
+    """A rank that joins makes it of what its set-up has, as the job did."""
+    source = "for name in sorted(a):\n    for t in rs.iterations(9): pass"
+    assert not names_iterated(ast.parse(source), 2)
+    assert names_iterated(ast.parse(f"for t in rs.iterations(2): pass\n{source}"), 3)

@@ -62,6 +62,12 @@ def test_pages_for_developers_name_files_that_exist() -> None:
             assert any(path.endswith(f"/{name}") for path in found), f"{page} names {name}"
 
 
+def test_no_file_has_marks_of_a_conflict() -> None:
+    files = (*ROOT.glob("*.*"), *(p for top in CODE for p in (ROOT / top).rglob("*.*")))
+    for path in (p for p in files if p.suffix in {".md", ".py", ".toml", ".txt", ".js", ".json"}):
+        assert not re.search(r"^(<{7}|>{7}) ", path.read_text(), re.MULTILINE), path
+
+
 def test_docstrings_of_packages_name_files_that_exist() -> None:
     for package in (file for top in CODE for file in (ROOT / top).rglob("__init__.py")):
         told = ast.get_docstring(ast.parse(package.read_text())) or ""

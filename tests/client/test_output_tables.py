@@ -63,7 +63,7 @@ JOBS = [
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> None:
     class Server:
-        def call(self, body: Any) -> Any:
+        def call(self, body: Any, timeout_s: float = 5.0) -> Any:
             if isinstance(body, m.StatusQuery):
                 return m.Data({"now_s": time.time()})
             assert isinstance(body, m.JobsQuery)

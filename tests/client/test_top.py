@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -53,8 +53,11 @@ def answer(jobs: list[dict[str, Any]], *, whole: bool = True, **more: Any) -> di
             "paused": "", **more}  # fmt: skip
 
 
-class Answers:
+class Answers(Asker):
     """Stands for an Asker."""
+
+    def __init__(self) -> None:
+        """It has no connection."""
 
     def ask(self, body: m.RequestBody) -> m.ReplyBody:
         if isinstance(body, m.JobQuery):
@@ -77,7 +80,7 @@ def tried(
     model: Model, use: Callable[[Top, Pilot], Awaitable[None]], size: tuple[int, int] = (120, 40)
 ) -> Top:
     """Use a `dq top`."""
-    top = Top(model, cast(Asker, Answers()))
+    top = Top(model, Answers())
 
     async def run() -> None:
         async with top.run_test(size=size) as pilot:

@@ -60,7 +60,7 @@ class Cluster:
             str(spec.pop("name", "job")), kind, initial, chain, other_grids=others, **spec
         )
         accepted = self.do(ev.JobSubmitted(job))
-        return self.scheduler.job(next(a.job for a in accepted if isinstance(a, JobAccepted)))
+        return self.scheduler.state.job(next(a.job for a in accepted if isinstance(a, JobAccepted)))
 
     def point(self, job: Job, time_s: float, *, carry_out: bool = True, loop: str = "") -> Answer:
         """One iteration of `time_s` and its remap point; a resize is carried out at once."""

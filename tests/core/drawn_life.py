@@ -20,10 +20,9 @@ from dq_server.core.model.errors import InvariantViolation, SchedulerError
 from dq_server.core.model.jobs import ACTIVE, Job, JobKind, JobSpec, JobState
 from dq_server.core.model.needs import Needs
 from dq_server.core.model.pool import TicketState
-from dq_server.core.model.protection import Protection
 from dq_server.core.model.requests import Asked
-from dq_server.core.model.scalability import Scalability
-from dq_server.core.model.sizes import configuration
+from dq_server.core.model.sizes import Scalability, configuration
+from dq_server.core.model.spec import Protection
 from tests.core.drawn_settings import drawn_pool, drawn_settings
 from tests.core.pool_cluster import PoolCluster
 

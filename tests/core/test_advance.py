@@ -181,7 +181,7 @@ def test_wakeups_and_a_snapshot(cluster: MakeCluster) -> None:
     at(c, 100)
     again, _ = snapshot.decode(snapshot.encode(c.scheduler, 100.0))
     assert Booked.of(again.state).by_name == Booked.of(c.scheduler.state).by_name
-    assert Inside.of(again.job(1)).name == "r"
+    assert Inside.of(again.state.job(1)).name == "r"
     assert again.next_wakeup(100.0) == 200
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dq_server.core.model.errors import InvariantViolation, UnknownNode
-from dq_server.core.model.processors import AnonymousProcessors
+from dq_server.sim.anonymous import AnonymousProcessors
 
 
 def test_nodes_add_up() -> None:

@@ -36,7 +36,7 @@ def submit(c: Cluster, count: int, at_most: int = 0, **more: Any) -> tuple[Array
     (accepted,) = [a for a in actions if isinstance(a, ArrayAccepted)]
     array = array_of(c.scheduler.state, accepted.array)
     assert array is not None
-    return array, [c.scheduler.job(k) for k in accepted.jobs]
+    return array, [c.scheduler.state.job(k) for k in accepted.jobs]
 
 
 def states(jobs: list[Job]) -> list[str]:
@@ -48,7 +48,7 @@ def test_its_jobs_have_the_ids_after_its_own_and_their_indices(cluster: MakeClus
     c.submit(1)
     actions = c.do(ev.ArraySubmitted(spec(), (3, 5, 9), lines=("a", "b", "c")))
     assert ArrayAccepted(2, (3, 4, 5)) in actions
-    elements = [c.scheduler.job(k).spec.element for k in (3, 4, 5)]
+    elements = [c.scheduler.state.job(k).spec.element for k in (3, 4, 5)]
     assert [(e.array, e.index, e.line) for e in elements if e] == [
         (2, 3, "a"), (2, 5, "b"), (2, 9, "c"),
     ]  # fmt: skip
@@ -186,7 +186,7 @@ def test_an_array_is_forgotten_with_its_last_job(cluster: MakeCluster) -> None:
     assert state_of(c.scheduler.state, first) == "done"
     second, _ = submit(c, 1)
     assert set(ArraysKnown.of(c.scheduler.state).by_id) == {first.id, second.id}
-    c.end(c.scheduler.job(second.jobs[0]))
+    c.end(c.scheduler.state.job(second.jobs[0]))
     third, _ = submit(c, 1)
     assert set(ArraysKnown.of(c.scheduler.state).by_id) == {second.id, third.id}
     assert "r" not in c.scheduler.state.by_request

@@ -12,8 +12,8 @@ from dq_server.core.model.actions import JobAccepted, StartJob, VacateProcessors
 from dq_server.core.model.errors import InsufficientResources, InvalidSpec, SchedulerError
 from dq_server.core.model.jobs import Job, JobKind, JobSpec, JobState
 from dq_server.core.model.launching import Launching
-from dq_server.core.model.protection import Protection
 from dq_server.core.model.sizes import configurations
+from dq_server.core.model.spec import Protection
 from tests.core.cluster import Cluster, MakeCluster, state
 
 HERE = ("n01", "n02", "n03", "n04")
@@ -31,7 +31,7 @@ def attaching(size: int, *sizes: int, **more: Any) -> ev.JobAttached:
 
 def attach(c: Cluster, size: int, *sizes: int, **more: Any) -> Job:
     actions = c.do(attaching(size, *sizes, **more))
-    return c.scheduler.job(next(a.job for a in actions if isinstance(a, JobAccepted)))
+    return c.scheduler.state.job(next(a.job for a in actions if isinstance(a, JobAccepted)))
 
 
 def refused(c: Cluster, kind: type[SchedulerError], *args: int, **more: Any) -> str:

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from dq_server.core.model.events import GrantsPaused, NodeJoined, NodeLost
 from dq_server.core.model.jobs import JobState
-from dq_server.core.model.protection import Protection
+from dq_server.core.model.spec import Protection
 from dq_server.core.planning.backfill import promises
-from dq_server.core.planning.shadow import Shadow
-from dq_server.core.planning.timeline import Timeline
+from dq_server.core.planning.timeline import Shadow, Timeline
 from tests.core.cluster import Cluster, MakeCluster
 
 POLICIES = pytest.mark.parametrize("start", ["fcfs", "easy", "reservations", "conservative"])
@@ -51,7 +50,7 @@ def test_a_job_that_no_node_is_left_for_does_not_take_the_promise_of_the_next(
 
 
 # Known ones: what waits for a job without a planned end holds up nobody in a plan, but under EASY
-# only extra processors are left to others (shadow.py).
+# only extra processors are left to others (`Shadow`).
 LENGTHS = st.integers(1, 12).map(float)
 JOBS = st.lists(st.tuples(st.integers(1, 6), LENGTHS), min_size=1, max_size=12)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dq_server.core.model import events as ev
-from dq_server.core.model.background import Loads, fallen
 from dq_server.core.model.errors import UnknownNode
 from dq_server.core.model.jobs import Job
+from dq_server.core.model.places import Loads, fallen
 from dq_server.live.store import snapshot
 from tests.core.cluster import Cluster, MakeCluster
 from tests.core.test_spot_search import SEARCH, run, spot, story
@@ -131,4 +131,4 @@ def test_a_snapshot_keeps_it(cluster: MakeCluster) -> None:
     body = snapshot.encode(c.scheduler, c.now)
     again, _ = snapshot.decode(body)
     assert snapshot.encode(again, c.now) == body
-    assert fallen(again.state, again.job(job.id), 4) == fallen(c.scheduler.state, job, 4)
+    assert fallen(again.state, again.state.job(job.id), 4) == fallen(c.scheduler.state, job, 4)

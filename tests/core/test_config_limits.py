@@ -9,11 +9,11 @@ import pytest
 
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import ConfigError
-from dq_server.core.model.fairness import DfsConfig, DfsLimits
 from dq_server.core.model.options import TABLES
 from dq_server.core.model.pool import NODES_MAX
+from dq_server.core.model.requests import DfsConfig, DfsLimits
 from dq_server.core.model.tracking import SpotOptions
-from dq_server.core.policies.order_priority import PriorityConfig
+from dq_server.core.policies.orders import PriorityConfig
 from dq_server.core.settings import check, configured, from_recorded
 
 INF = float("inf")
@@ -150,7 +150,7 @@ def test_options_of_a_journal_that_have_another_type_now_are_refused_with_their_
 FAR = """
 from dataclasses import dataclass
 from dq_server.core.model.options import Options
-from dq_server.core.policies.resize_none import NoResize
+from dq_server.core.policies.base import NoResize
 
 @dataclass(frozen=True)
 class FarOptions(Options):

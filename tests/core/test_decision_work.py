@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from dq_server.core.features.nodes import Walltimes
 from dq_server.core.model import events as ev
-from dq_server.core.model.derived import TOUCHED_MAX
 from dq_server.core.model.jobs import Job
 from dq_server.core.model.points import ExpandPoint, Points
-from dq_server.core.model.walltimes import Walltimes
+from dq_server.core.model.state import TOUCHED_MAX
 from tests.core.cluster import Cluster
 
 TIMES_S = {1: 8.0, 2: 4.2, 4: 2.5, 8: 2.45}

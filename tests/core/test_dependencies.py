@@ -191,4 +191,4 @@ def test_a_snapshot_keeps_who_waits_for_whom(cluster: MakeCluster) -> None:
     again, _ = snapshot.decode(snapshot.encode(c.scheduler, 0.0))
     again.handle(ev.JobEnded(first.id, 1, 0), 1.0)
     again.handle(ev.ProcessorsVacated(first.id, (0,)), 1.0)
-    assert again.job(2).state is JobState.STARTING
+    assert again.state.job(2).state is JobState.STARTING

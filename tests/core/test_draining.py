@@ -15,9 +15,9 @@ from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition, Un
 from dq_server.core.model.events import AdvanceReservation
 from dq_server.core.model.jobs import Answer, Job, JobKind, JobSpec, JobState
 from dq_server.core.model.launching import Launching
-from dq_server.core.model.protection import Protection
 from dq_server.core.model.requests import Asked
 from dq_server.core.model.sizes import configuration
+from dq_server.core.model.spec import Protection
 from tests.core.cluster import Cluster, MakeCluster, answered, ending, state
 
 QUICK: dict[str, Any] = {"samples": 1, "discard": 0, "threshold": 0.0, "settle": 0}
@@ -95,7 +95,7 @@ def test_backfilling_counts_on_nothing_that_drains(cluster: MakeCluster) -> None
     head = c.submit(3, estimate_s=10.0)
     assert head.state is JobState.QUEUED
     c.submit(2, estimate_s=500.0)  # would delay the head if A's processors counted
-    started = [d for d in c.scheduler.job(4).decisions if d.what == "start"]
+    started = [d for d in c.scheduler.state.job(4).decisions if d.what == "start"]
     assert started[0].reason.figures["shadow_time_s"] == 1000.0
 
 
@@ -260,7 +260,7 @@ def test_a_job_with_a_profile_leaves_for_a_size_that_it_has(cluster: MakeCluster
     spec = JobSpec("p", JobKind.EVOLVING, configuration(4),
                    (configuration(2), configuration(4)), profile=((100, 4), (100, 2)))  # fmt: skip
     c.do(ev.JobSubmitted(spec))
-    job = c.scheduler.job(1)
+    job = c.scheduler.state.job(1)
     assert job.size == 4
     drain(c, "n01")
     assert (c.point(job, 1.0).what, job.allocation) == ("shrink", [2, 3])

@@ -20,8 +20,8 @@ from dq_server.core.model.actions import (
 from dq_server.core.model.errors import SchedulerError
 from dq_server.core.model.jobs import ACTIVE, Job, JobState
 from dq_server.core.model.launching import Launching
-from dq_server.core.model.protection import Protection
 from dq_server.core.model.requests import Asked
+from dq_server.core.model.spec import Protection
 from tests.core.cluster import Cluster
 
 NODES = ("n01", "n02", "n03")

@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from dq_server.core.evolution import FIT_RULES
 from dq_server.core.model.errors import SchedulerError
-from dq_server.core.model.profile import EvolutionProfile
+from dq_server.core.model.profile import FIT_RULES, EvolutionProfile
 from dq_server.core.settings import configured
 from dq_server.sim.engine import Simulation
-from dq_server.sim.evolution import OnlinePlanner, plan_ahead, plan_offline
+from dq_server.sim.evolution import plan_ahead, plan_offline
 from dq_server.sim.malleable import Malleability, MalleableWorkload
 from dq_server.sim.output import Run, csv_lines
 from dq_server.sim.workload import RigidWorkload, Workload
 from harness.plan_metrics import measure
+from tests.core.online_planner import OnlinePlanner
 from tests.core.recording import Recorder
 
 SEEDS = range(25)

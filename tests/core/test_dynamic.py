@@ -10,9 +10,8 @@ import pytest
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRequest, RequestAnswer
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
-from dq_server.core.model.fairness import DfsConfig, DfsLimits, Ledger, per_user
 from dq_server.core.model.jobs import Job
-from dq_server.core.model.requests import Asked, Waiting
+from dq_server.core.model.requests import Asked, DfsConfig, DfsLimits, Ledger, Waiting, per_user
 from tests.core.cluster import Cluster, MakeCluster, answered
 
 HOUR = 3600.0

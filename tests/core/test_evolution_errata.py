@@ -10,8 +10,7 @@ from math import inf
 import pytest
 from hypothesis import given
 
-from dq_server.core.evolution import FIT_RULES, place
-from dq_server.core.model.profile import EvolutionProfile, ScheduledProfile
+from dq_server.core.model.profile import FIT_RULES, EvolutionProfile, ScheduledProfile, place
 from dq_server.core.model.stepfunction import StepFunction
 from dq_server.sim.evolution import plan_offline
 from harness.plan_metrics import measure

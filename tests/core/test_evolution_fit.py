@@ -7,8 +7,7 @@ from math import inf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dq_server.core.evolution import FitRule, place
-from dq_server.core.model.profile import EvolutionProfile, ScheduledProfile
+from dq_server.core.model.profile import EvolutionProfile, FitRule, ScheduledProfile, place
 from dq_server.core.model.stepfunction import StepFunction
 from harness.examples import examples
 from tests.core.evolution_oracles import Steps, TakenPerSecond, all_starts, literal_fit

@@ -7,15 +7,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dq_server.core.evolution import FIT_RULES
-from dq_server.core.model.profile import EvolutionProfile
+from dq_server.core.model.profile import FIT_RULES, EvolutionProfile
 from dq_server.sim.evolution import (
-    OnlinePlanner,
-    check_plan,
     known_at_start,
     plan_ahead,
     plan_offline,
 )
+from harness.plan_metrics import check_plan
+from tests.core.online_planner import OnlinePlanner
 from tests.core.test_evolution_plan import NODES, queues
 
 names = st.sampled_from(sorted(FIT_RULES))

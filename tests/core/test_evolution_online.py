@@ -9,11 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dq_server.core.evolution import FIT_RULES
-from dq_server.core.model.profile import EvolutionProfile, InfeasibleProfileError, ScheduledProfile
+from dq_server.core.model.profile import (
+    FIT_RULES,
+    EvolutionProfile,
+    InfeasibleProfileError,
+    ScheduledProfile,
+)
 from dq_server.core.model.stepfunction import StepFunction
-from dq_server.sim.evolution import OnlinePlanner, PlannerError, plan_offline
+from dq_server.sim.evolution import plan_offline
+from tests.core.online_planner import OnlinePlanner, PlannerError
 from tests.core.test_evolution_plan import NODES, queues
+from tests.core.test_stepfunction import check_lists
 
 names = st.sampled_from(sorted(FIT_RULES))
 
@@ -50,7 +56,7 @@ def test_promises_are_kept_whatever_comes_and_goes(
                 assert better.end_s <= present[one].end_s, "nobody ends later than promised"
             present.update(changed)
         assert {one: planner.scheduled(one) for one in present} == present
-        planner.resource.check()
+        check_lists(planner.resource)
     for one in present.values():
         book_until(history, one, one.end_s)
     assert max(taken for _, _, taken in history.segments()) <= NODES

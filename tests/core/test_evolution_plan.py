@@ -9,17 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dq_server.core.evolution import FIT_RULES, FitRule, UnknownFitError, fit_rule, place
 from dq_server.core.model.errors import ConfigError, InvariantViolation
 from dq_server.core.model.profile import (
+    FIT_RULES,
     EvolutionProfile,
+    FitRule,
     InfeasibleProfileError,
     ProfileError,
     ScheduledProfile,
+    UnknownFitError,
+    fit_rule,
+    place,
 )
 from dq_server.core.model.stepfunction import StepFunction
-from dq_server.sim.evolution import Plan, check_plan, plan_offline
-from harness.plan_metrics import measure
+from dq_server.sim.evolution import Plan, plan_offline
+from harness.plan_metrics import check_plan, measure
+from tests.core.test_stepfunction import check_lists
 
 NODES = 5
 queues = st.lists(
@@ -34,7 +39,7 @@ queues = st.lists(
 @given(queues, st.sampled_from(sorted(FIT_RULES)))
 def test_every_plan_obeys_c1_and_c2(queue: list[EvolutionProfile], name: str) -> None:
     plan = plan_offline(queue, NODES, FIT_RULES[name])
-    plan.resource.check()
+    check_lists(plan.resource)
     check_plan(queue, plan, NODES, FIT_RULES[name])
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dq_server.core.evolution import FIT_RULES
-from dq_server.core.model.profile import EvolutionProfile, ScheduledProfile
-from dq_server.sim.evolution import OnlinePlanner
+from dq_server.core.model.profile import FIT_RULES, EvolutionProfile, ScheduledProfile
+from tests.core.online_planner import OnlinePlanner
 
 GROWS = EvolutionProfile(((30, 1), (30, 3)))
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dq_server.core.model.errors import ConfigError
-from dq_server.core.model.fairness import Delay, DfsConfig, DfsLimits, Ledger, per_user
 from dq_server.core.model.jobs import JobKind, JobSpec
+from dq_server.core.model.requests import Delay, DfsConfig, DfsLimits, Ledger, per_user
 from dq_server.core.model.sizes import Configuration
 
 HOUR = 3600.0

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import Action, AnswerRequest, JobAccepted
-from dq_server.core.model.fairness import DfsConfig, DfsLimits, Ledger
 from dq_server.core.model.jobs import Job, JobState
-from dq_server.core.model.requests import Waiting
+from dq_server.core.model.requests import DfsConfig, DfsLimits, Ledger, Waiting
 from tests.core.cluster import Cluster, MakeCluster
 
 HOUR = 3600.0
@@ -65,4 +64,4 @@ def test_the_request_id_of_a_forgotten_job_is_free_again(cluster: MakeCluster) -
     assert first.id not in c.scheduler.state.jobs
     fresh = accepted(c.do(again))
     assert fresh != first.id
-    assert c.scheduler.job(fresh).state is JobState.RUNNING
+    assert c.scheduler.state.job(fresh).state is JobState.RUNNING

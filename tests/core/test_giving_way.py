@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dq_server.core.model.errors import ConfigError
-from dq_server.core.offer import offer_to
 from dq_server.core.policies import registry
+from dq_server.core.policies.base import offer_to
 from dq_server.core.settings import check, configured, named_config
 from tests.core.cluster import Cluster, MakeCluster
 

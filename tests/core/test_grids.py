@@ -9,8 +9,8 @@ import pytest
 from dq_server.core.model import events as ev
 from dq_server.core.model.errors import InfeasibleRequest, InvalidSpec, SchedulerError
 from dq_server.core.model.jobs import Job, JobState
-from dq_server.core.model.protection import Protection
 from dq_server.core.model.sizes import Configuration, configuration, grids
+from dq_server.core.model.spec import Protection
 from dq_server.live.store import snapshot
 from tests.core.cluster import Cluster, MakeCluster
 
@@ -214,8 +214,8 @@ def test_a_snapshot_holds_what_was_kept_and_what_failed(cluster: MakeCluster) ->
     run(c, job, FLAT_PAYS, 10)
     job.performance.bar(Configuration(4, 2))
     again, _ = snapshot.decode(snapshot.encode(c.scheduler, c.now))
-    assert again.job(job.id).performance == job.performance
-    assert again.job(job.id).spec == job.spec
+    assert again.state.job(job.id).performance == job.performance
+    assert again.state.job(job.id).spec == job.spec
 
 
 def test_an_interrupted_job_starts_again_on_the_grid_that_was_kept(cluster: MakeCluster) -> None:

@@ -9,7 +9,7 @@ import pytest
 from dq_server.core.features.history import Runs
 from dq_server.core.model.errors import ConfigError
 from dq_server.core.model.jobs import Job, JobState
-from dq_server.core.model.protection import Protection
+from dq_server.core.model.spec import Protection
 from dq_server.live.store import snapshot
 from tests.core.cluster import Cluster, MakeCluster
 

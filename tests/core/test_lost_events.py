@@ -55,4 +55,4 @@ def test_who_has_ended_is_not_started_again() -> None:
     job = c.submit(1)
     c.do(ev.JobEnded(job.id, 1, 0))
     assert lost(c, unknown=(job.id, 99)) == []
-    assert c.scheduler.job(job.id).state is JobState.DONE
+    assert c.scheduler.state.job(job.id).state is JobState.DONE

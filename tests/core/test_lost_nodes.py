@@ -9,7 +9,7 @@ import pytest
 from dq_server.core.model import events as ev
 from dq_server.core.model.errors import InvariantViolation
 from dq_server.core.model.jobs import Job, JobState
-from dq_server.core.model.protection import Protection
+from dq_server.core.model.spec import Protection
 from tests.core.cluster import Cluster, MakeCluster, ending
 
 

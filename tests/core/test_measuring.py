@@ -8,9 +8,8 @@ import pytest
 
 from dq_server.core.model import events as ev
 from dq_server.core.model.errors import InvalidTransition
-from dq_server.core.model.plain import decoded
-from dq_server.core.model.scalability import RunTime
-from dq_server.core.model.sizes import configuration, size_chain
+from dq_server.core.model.options import decoded
+from dq_server.core.model.sizes import RunTime, configuration, size_chain
 from tests.core.cluster import MakeCluster
 
 

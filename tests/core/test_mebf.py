@@ -9,8 +9,8 @@ import pytest
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import CallRemap
 from dq_server.core.model.jobs import Job, JobState
-from dq_server.core.model.protection import Protection
-from dq_server.core.model.scalability import Scalability
+from dq_server.core.model.sizes import Scalability
+from dq_server.core.model.spec import Protection
 from dq_server.core.policies.resize_mebf import MebfResize
 from dq_server.live.store import snapshot
 from tests.core.cluster import Cluster, MakeCluster, state
@@ -284,7 +284,7 @@ def test_a_job_that_was_restarted_is_resized_again_with_and_without_a_snapshot(
     c.point(job, 1.0)
     assert (job.size, head.size) == (8, 0), "it was resized before"
     c.scheduler = again
-    restored = again.job(job.id)
+    restored = again.state.job(job.id)
     c.seq.clear()
     assert c.point(restored, 1.0).what == "expand"
 

@@ -7,8 +7,7 @@ import pytest
 from dq_server.core.model import events as ev
 from dq_server.core.model.errors import ConfigError
 from dq_server.core.model.jobs import Job
-from dq_server.core.model.launching import Launching
-from dq_server.core.model.worlds import Worlds
+from dq_server.core.model.launching import Launching, Worlds
 from dq_server.core.settings import from_tables
 from tests.core.cluster import Cluster
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dq_server.core.model.errors import ConfigError
-from dq_server.core.policies.order_priority import PriorityConfig
+from dq_server.core.policies.orders import PriorityConfig
 from tests.core.cluster import Cluster, MakeCluster
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dq_server.core.model.jobs import Job
-from dq_server.core.model.phases import LOOPS_MAX, Phases
+from dq_server.core.model.performance import LOOPS_MAX, Phases
 from dq_server.live.store import snapshot
 from tests.core.cluster import Cluster, MakeCluster
 
@@ -69,8 +69,8 @@ def test_what_is_known_of_loops_survives_the_server(cluster: MakeCluster) -> Non
     turns(c, job, ASSEMBLY, 4, "1")
     turns(c, job, SOLUTION, 3, "2")
     again, _ = snapshot.decode(snapshot.encode(c.scheduler, c.now))
-    assert Phases.of(again.job(job.id)) == Phases.of(job)
-    assert again.job(job.id).performance == job.performance
+    assert Phases.of(again.state.job(job.id)) == Phases.of(job)
+    assert again.state.job(job.id).performance == job.performance
 
 
 def test_names_without_end_are_forgotten(cluster: MakeCluster) -> None:

@@ -6,10 +6,11 @@ from math import inf
 
 import pytest
 
-from dq_server.core.model.scalability import Scalability
+from dq_server.core.model.sizes import Scalability
 from dq_server.core.planning.backfill import in_line, promises
 from dq_server.core.planning.timeline import Timeline
 from tests.core.cluster import Cluster, MakeCluster
+from tests.core.test_stepfunction import check_lists
 
 PLAN = {"start": "reservations", "resize": "none"}
 
@@ -19,7 +20,7 @@ def starts(c: Cluster, depth: int = 5, drain: int | None = None) -> list[tuple[i
     state = c.scheduler.state
     room, line = Timeline(state, c.now), in_line(state.queue.values(), drain)
     made = promises(line, room, c.now, depth=depth, drain_priority=drain, backfill=False)
-    room.taken.check()
+    check_lists(room.taken)
     return [(promise.job.id, promise.start_s) for promise in made]
 
 
@@ -83,7 +84,7 @@ def test_a_draining_job_is_first_and_nothing_else_starts(cluster: MakeCluster) -
     assert c.started == [1]
     assert starts(c, drain=1) == [(z.id, 100), (blocked.id, 110), (tiny.id, 110)]
     c.now = 100.0
-    c.end(c.scheduler.job(1))
+    c.end(c.scheduler.state.job(1))
     assert c.started == [1, z.id]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from dq_server.core.model import events as ev
 from dq_server.core.model.errors import ConfigError
-from dq_server.core.policies.sets import SETS
+from dq_server.core.policies.registry import SETS
 from dq_server.core.settings import named_config
 from tests.core.cluster import Cluster, MakeCluster
 

@@ -292,7 +292,7 @@ def test_work_in_between_starts_the_clock_anew() -> None:
     c.grant()
     for _ in range(3):
         c.now += 50.0
-        c.end(c.scheduler.job(c.started[-1]))
+        c.end(c.scheduler.state.job(c.started[-1]))
         c.wait(90.0)
         c.submit(1)
     assert len(c.asked) == 1 and not c.given

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dq_server.core.evolution import FIT_RULES
 from dq_server.core.explain import explain
 from dq_server.core.features.profiles import Promise
 from dq_server.core.model import events as ev
@@ -20,10 +19,10 @@ from dq_server.core.model.errors import (
     InvalidTransition,
 )
 from dq_server.core.model.jobs import Answer, Job, JobState
-from dq_server.core.model.profile import ScheduledProfile
-from dq_server.core.model.protection import Protection
-from dq_server.sim.evolution import OnlinePlanner
+from dq_server.core.model.profile import FIT_RULES, ScheduledProfile
+from dq_server.core.model.spec import Protection
 from tests.core.cluster import Cluster, MakeCluster, answered, ending, state
+from tests.core.online_planner import OnlinePlanner
 from tests.core.test_evolution_plan import NODES, queues
 
 EASY = {"start": "easy", "resize": "none"}
@@ -134,7 +133,7 @@ def test_a_profile_waits_behind_the_jobs_ahead_and_fills_the_holes(cluster: Make
     assert (behind.size, promised(behind).start_s) == (0, 150)
     assert why(c, behind) == ["profile_promised"]
     until(c, 40)
-    c.end(c.scheduler.job(1))  # 60 s early: the hole is larger now
+    c.end(c.scheduler.state.job(1))  # 60 s early: the hole is larger now
     assert (promised(behind).start_s, behind.size) == (40, 1)
     until(c, 50)
     assert ask(c, behind).what == "expand"
@@ -159,7 +158,7 @@ def test_promises_are_those_of_the_papers_planner(
         jobs[evolve(c, *one.steps).id] = planner.submit(len(jobs) + 1, one, now)
         now += 1
         obey(c, now)
-    assert {number: Promise.of(c.scheduler.job(number)).scheduled for number in jobs} == jobs
+    assert {number: Promise.of(c.scheduler.state.job(number)).scheduled for number in jobs} == jobs
 
 
 def test_the_cluster_is_late_all_later_steps_move(cluster: MakeCluster) -> None:
@@ -205,7 +204,7 @@ def test_who_does_not_release_in_time_is_killed(cluster: MakeCluster) -> None:
     assert any(isinstance(action, KillJob) for action in c.log)
     c.end(job, -9)
     assert state(job) is JobState.FAILED
-    assert c.scheduler.job(2).size == 3
+    assert c.scheduler.state.job(2).size == 3
 
 
 def test_past_its_end_a_job_is_warned_then_killed(cluster: MakeCluster) -> None:

@@ -12,11 +12,10 @@ import pytest
 from dq_server.core.features import quotas
 from dq_server.core.features.workers import OpenStarts
 from dq_server.core.model import events as ev
-from dq_server.core.model.derived import Derived
 from dq_server.core.model.jobs import Job
 from dq_server.core.model.quota_use import QuotaUse
 from dq_server.core.model.quotas import Limits, QuotaOptions
-from dq_server.core.model.state import State
+from dq_server.core.model.state import Derived, State
 from dq_server.core.settings import configured
 from dq_server.core.turn import Turn
 from tests.core.cluster import MakeCluster

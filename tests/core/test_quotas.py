@@ -503,7 +503,7 @@ def test_a_snapshot_keeps_who_waits_and_what_was_used(cluster: MakeCluster) -> N
     assert snapshot.encode(again, c.now) == body
     again.handle(ev.JobEnded(jobs[1].id, 1, 0), c.now)
     again.handle(ev.ProcessorsVacated(jobs[1].id, ()), c.now)
-    assert again.job(jobs[2].id).state is JobState.STARTING
+    assert again.state.job(jobs[2].id).state is JobState.STARTING
 
 
 def test_what_is_shown_is_what_counts(cluster: MakeCluster) -> None:

@@ -8,7 +8,7 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRemap, VacateProcessors
 from dq_server.core.model.errors import InvalidTransition
 from dq_server.core.model.jobs import Answer, Job, JobState
-from dq_server.core.model.protection import Protection
+from dq_server.core.model.spec import Protection
 from tests.core.cluster import Cluster, MakeCluster
 
 PARTNER = Protection("partner")

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from dq_server.core.model.scalability import RunTime
+from dq_server.core.model.sizes import RunTime
 from tests.core.cluster import MakeCluster
 
 SIZES = (2, 4, 6, 9, 12, 16, 20, 25)

@@ -13,7 +13,7 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.actions import JobFinished, JobRestarts, VacateProcessors
 from dq_server.core.model.errors import InvalidSpec, InvalidTransition
 from dq_server.core.model.jobs import Job, JobState
-from dq_server.core.model.protection import Protection, torn_down
+from dq_server.core.model.spec import Protection, torn_down
 from tests.core.cluster import Cluster, MakeCluster, ending, state
 
 DISK = Protection("disk")

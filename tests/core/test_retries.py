@@ -9,7 +9,7 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.actions import JobRestarts, VacateProcessors
 from dq_server.core.model.errors import InvalidSpec
 from dq_server.core.model.jobs import JobState
-from dq_server.core.model.protection import Protection
+from dq_server.core.model.spec import Protection
 from dq_server.live.views.tables import timeline_view
 from tests.core.cluster import MakeCluster, ending, state
 

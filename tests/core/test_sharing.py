@@ -10,7 +10,7 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.actions import CallRemap
 from dq_server.core.model.errors import ConfigError
 from dq_server.core.model.jobs import Job
-from dq_server.core.policies.sets import named_settings
+from dq_server.core.policies.registry import named_settings
 from dq_server.core.settings import check, configured
 from tests.core.cluster import Cluster, MakeCluster
 

@@ -15,7 +15,6 @@ from dq_server.core.model.errors import (
     InvalidTransition,
     InvariantViolation,
 )
-from dq_server.core.model.fairness import Delay, DfsConfig, DfsLimits, Ledger, per_user
 from dq_server.core.model.jobs import Job, JobKind, JobSpec, JobState
 from dq_server.core.model.needs import GPUS_MAX, Needs
 from dq_server.core.model.performance import PerformanceData
@@ -31,13 +30,13 @@ from dq_server.core.model.pool import (
 )
 from dq_server.core.model.quotas import Limits, QuotaOptions
 from dq_server.core.model.records import Records
+from dq_server.core.model.requests import Delay, DfsConfig, DfsLimits, Ledger, per_user
 from dq_server.core.model.search import time_of
 from dq_server.core.model.sizes import Configuration, configuration
 from dq_server.core.model.stepfunction import StepFunction
 from dq_server.core.model.tracking import Tracking
-from dq_server.core.model.usage import fairshare_factors
 from dq_server.core.model.watch import OPENS_WITHIN_S, check_reachable
-from dq_server.core.policies.order_priority import PriorityConfig, PriorityOrder
+from dq_server.core.policies.orders import PriorityConfig, PriorityOrder, fairshare_factors
 from dq_server.core.policies.resize_reshape import _undo_open
 from dq_server.core.settings import configured, from_tables
 from dq_server.core.turn import Turn

@@ -13,8 +13,7 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerSpawn, VacateProcessors
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition, InvariantViolation
 from dq_server.core.model.jobs import Job, JobState
-from dq_server.core.model.launching import Launching
-from dq_server.core.model.worlds import Worlds
+from dq_server.core.model.launching import Launching, Worlds
 from tests.core.cluster import Cluster, MakeCluster
 
 

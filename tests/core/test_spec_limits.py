@@ -9,7 +9,6 @@ import pytest
 from dq_server.core.model.errors import InvalidSpec
 from dq_server.core.model.jobs import JobKind, JobSpec
 from dq_server.core.model.needs import CONSTRAINT_MAX, GPUS_MAX, MEMORY_BYTES_MAX, Needs, amount
-from dq_server.core.model.protection import Protection
 from dq_server.core.model.sizes import (
     Configuration,
     configuration,
@@ -17,7 +16,7 @@ from dq_server.core.model.sizes import (
     nearest_square,
     size_chain,
 )
-from dq_server.core.model.spec import RETRY_MAX
+from dq_server.core.model.spec import RETRY_MAX, Protection
 
 INF = float("inf")
 RIGID = JobKind.RIGID, configuration(2), (configuration(2),)

@@ -12,9 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dq_server.core.model.jobs import Job, JobState
-from dq_server.core.model.search import FIRST_ERROR, FIRST_LEAST, FIRST_MOST, first_error
+from dq_server.core.model.search import (
+    FIRST_ERROR,
+    FIRST_LEAST,
+    FIRST_MOST,
+    Time,
+    expected,
+    first_error,
+)
 from dq_server.core.model.sizes import configuration
-from dq_server.core.model.speedup import Time, expected
 from dq_server.core.model.tracking import CHANGED_Z, CREDIT, SpotOptions, Tracking, rank_sum_z
 from dq_server.live.store import snapshot
 from tests.core.cluster import Cluster, MakeCluster
@@ -219,8 +225,8 @@ def test_a_snapshot_holds_it(cluster: MakeCluster) -> None:
     job = settled(c)
     run(c, job, {1: 1.0, 2: 1.3, 4: 1.4}, 30)
     again, _ = snapshot.decode(snapshot.encode(c.scheduler, c.now))
-    assert again.job(job.id).performance == job.performance
-    assert again.job(job.id).performance.searched.due
+    assert again.state.job(job.id).performance == job.performance
+    assert again.state.job(job.id).performance.searched.due
 
 
 def test_the_fitted_model_follows_too(cluster: MakeCluster) -> None:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import inf
 
 import pytest
 
 from dq_server.core.model.stepfunction import StepFunction, StepFunctionError
+
+
+def check_lists(function: StepFunction) -> None:
+    """Every invariant of the lists: see the module's theory of operation."""
+    times, values = function.times, function.values
+    assert len(times) == len(values) >= 3
+    assert times[-2:] == [inf, inf] and values[-2:] == [-inf, -inf]
+    assert all(a < b for a, b in pairwise(times[:-1]))
+    assert all(a != b for a, b in pairwise(values[:-1]))
 
 
 @pytest.fixture
@@ -67,14 +77,14 @@ def test_adding_and_taking_back_leaves_no_trace(taken: StepFunction) -> None:
     before = taken.copy()
     taken.add(50, 250, 1)
     assert taken != before
-    taken.check()
+    check_lists(taken)
     taken.add(50, 250, -1)
     assert taken == before
 
 
 def test_the_past_is_forgotten_and_the_future_stays(taken: StepFunction) -> None:
     taken.forget_before(150)
-    taken.check()
+    check_lists(taken)
     assert list(taken.segments()) == [(150, 200, 9), (200, 500, 6), (500, inf, 0)]
     with pytest.raises(StepFunctionError, match="outside"):
         taken(149)
@@ -100,7 +110,7 @@ def test_questions_and_changes_before_the_origin_are_refused_and_change_nothing(
 
 def test_a_function_can_be_given_by_its_segments() -> None:
     given = StepFunction.of([(5, 2), (7, 2), (9, 0)])
-    given.check()
+    check_lists(given)
     expected = StepFunction(5, 2)
     expected.add(9, inf, -2)
     assert given == expected

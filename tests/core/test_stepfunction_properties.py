@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dq_server.core.model.stepfunction import StepFunction
+from tests.core.test_stepfunction import check_lists
 
 HORIZON = 24  # seconds that the list spells out; its last entry goes on forever
 times = st.integers(0, HORIZON - 1)
@@ -32,7 +33,7 @@ def build(added: list[tuple[int, int, int]]) -> StepFunction:
     function = StepFunction()
     for start, length, n in clipped(added):
         function.add(start, start + length, n)
-        function.check()
+        check_lists(function)
     return function
 
 
@@ -96,5 +97,5 @@ def test_excess(added: list[tuple[int, int, int]], at_most: int, start: int, len
 def test_forgetting_the_past_keeps_the_rest(added: list[tuple[int, int, int]], t: int) -> None:
     function = build(added)
     function.forget_before(t)
-    function.check()
+    check_lists(function)
     assert [function(s) for s in range(t, HORIZON + 1)] == brute(clipped(added))[t:]

@@ -12,8 +12,8 @@ from dq_server.core.model.actions import JobRestarts, StartJob
 from dq_server.core.model.errors import InvalidTransition
 from dq_server.core.model.jobs import Answer, Job, JobState
 from dq_server.core.model.launching import Launching
-from dq_server.core.model.protection import Protection
-from dq_server.core.model.restarts import TRIES, is_guarded
+from dq_server.core.model.spec import Protection
+from dq_server.core.transaction import TRIES, is_guarded
 from tests.core.cluster import Cluster, MakeCluster, ending, state
 
 QUICK = {"samples": 1, "discard": 0, "threshold": 0.0, "settle": 0, "resize": "none"}

@@ -11,9 +11,8 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.actions import JobAccepted, ResizeWorkers, VacateProcessors
 from dq_server.core.model.errors import InvalidSpec, InvalidTransition
 from dq_server.core.model.jobs import Job, JobKind, JobSpec, JobState
-from dq_server.core.model.launching import Launching
+from dq_server.core.model.launching import Launching, Worlds
 from dq_server.core.model.workers import Workers, sizes_between
-from dq_server.core.model.worlds import Worlds
 from tests.core.cluster import Cluster, MakeCluster, state
 
 
@@ -23,7 +22,7 @@ def workers(c: Cluster, least: int = 0, most: int = 8, grace_s: float = 10.0, **
         "workers", JobKind.WORKERS, sizes[0], sizes, workers=Workers(grace_s=grace_s), **spec
     )
     accepted = c.do(ev.JobSubmitted(wanted))
-    return c.scheduler.job(next(a.job for a in accepted if isinstance(a, JobAccepted)))
+    return c.scheduler.state.job(next(a.job for a in accepted if isinstance(a, JobAccepted)))
 
 
 def codes(c: Cluster, job: Job) -> list[str]:

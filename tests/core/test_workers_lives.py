@@ -12,8 +12,8 @@ import pytest
 from dq_server.core.model import events as ev
 from dq_server.core.model.errors import InvariantViolation, SchedulerError
 from dq_server.core.model.jobs import ACTIVE, Job, JobKind, JobSpec, JobState
+from dq_server.core.model.launching import Worlds
 from dq_server.core.model.workers import Workers, sizes_between
-from dq_server.core.model.worlds import Worlds
 from dq_server.core.recorded import Facts, Following, settle
 from dq_server.core.settings import configured
 from tests.core.drawn_life import Life

@@ -56,19 +56,19 @@ def starts(start: str, rigid: list[Rigid], crews: list[Crew], leaves_in_s: int) 
         for action in s.handle(event, float(now)):
             if isinstance(action, JobAccepted):
                 accepted = action.job
-            elif isinstance(action, StartJob) and s.job(action.job).spec.workers is None:
+            elif isinstance(action, StartJob) and s.state.job(action.job).spec.workers is None:
                 started[action.job] = now
                 handle(ev.JobStarted(action.job, action.instance), now)
-                end = now + int(s.job(action.job).spec.estimate_s or 0)
+                end = now + int(s.state.job(action.job).spec.estimate_s or 0)
                 due.setdefault(end, []).append(ev.JobEnded(action.job, action.instance, 0))
             elif isinstance(action, VacateProcessors):
-                late = leaves_in_s if s.job(action.job).spec.workers is not None else 0
+                late = leaves_in_s if s.state.job(action.job).spec.workers is not None else 0
                 empty = ev.ProcessorsVacated(action.job, action.processors)
                 due.setdefault(now + late, []).append(empty)
             elif isinstance(action, ResizeWorkers):
                 assert (
-                    len(s.job(action.job).allocation)
-                    <= s.job(action.job).spec.configurations[-1].size
+                    len(s.state.job(action.job).allocation)
+                    <= s.state.job(action.job).spec.configurations[-1].size
                 )
         s.state.check()
         return accepted

@@ -9,9 +9,8 @@ import pytest
 from dq_server.core.model import events as ev
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import Job, JobState
-from dq_server.core.model.launching import Launching
-from dq_server.core.model.protection import Protection
-from dq_server.core.model.worlds import Worlds
+from dq_server.core.model.launching import Launching, Worlds
+from dq_server.core.model.spec import Protection
 from dq_server.core.settings import from_recorded
 from tests.core.cluster import Cluster, MakeCluster, ending
 

@@ -32,7 +32,7 @@ import pytest
 from dq_server.core.model.actions import Action
 from dq_server.core.model.errors import SchedulerError
 from dq_server.core.model.events import Event
-from dq_server.core.policies.sets import SETS
+from dq_server.core.policies.registry import SETS
 from dq_server.core.recorded import Following
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.settings import named_config

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dq_client.base import messages as m
 from dq_server.core.model.actions import StartJob
-from dq_server.core.model.restarts import Succession
+from dq_server.core.transaction import Succession
 from tests.dst.verdict import Wrong
 
 if TYPE_CHECKING:

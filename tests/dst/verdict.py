@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from dq_server.core.features import resizing
-from dq_server.core.model.bounds import within
 from dq_server.core.model.jobs import JobState
-from dq_server.core.model.placing import placeable
+from dq_server.core.model.placing import placeable, within
 from dq_server.core.model.processors import Processors
 from dq_server.live.store import snapshot
 from dq_server.live.store.recovery import replay, restored

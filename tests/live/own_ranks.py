@@ -15,6 +15,7 @@ from dq_client.base.home import Home
 from dq_client.deploy import local
 from dq_client.deploy.cluster import Cluster
 from dq_client.node import local_agents
+from dq_client.node.fleet import Fleet
 from harness.bench import Bench, until
 from harness.commands import ROOT
 from harness.live import ENDED
@@ -109,7 +110,7 @@ class OwnRanks(Bench):
 
     def restart_agents(self) -> None:
         """A new agent for each."""
-        local.start_agents(self.home, self.cluster.agents())
+        local.start_agents(self.home, Fleet(self.cluster.agents()))
 
     def restart_server(self) -> None:
         """Kill the server, and start it again."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dq_server.core.model.background import load_of
+from dq_server.core.model.places import load_of
 from dq_server.live.views.tables import nodes_view
 from tests.live.talking import Talking
 

@@ -78,7 +78,7 @@ with resize_lib.session() as rs:
 """
 
 
-def test_a_sequence_that_a_rank_which_joins_does_not_have_gives_the_resize_up(
+def test_a_rank_that_joins_gets_a_sequence_that_it_does_not_have(
     jobs: tuple[Live, dict[str, int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live, _ = jobs
@@ -87,10 +87,7 @@ def test_a_sequence_that_a_rank_which_joins_does_not_have_gives_the_resize_up(
     program.write_text(ITEMS)
     number = live.submit("--sizes", "1,2", "--", sys.executable, program)
     job = live.wait(number, lambda job: job["state"] in ("done", "failed"), 120.0)
-    assert (job["state"], len(job["sizes"])) == ("done", 1), job["reason"]
-    story = json.loads(live.dq("why", number, "--json"))["story"]
-    told = "its loop is over a sequence of 0 turns, the job's of 120 turns"
-    assert any(told in entry["text"] for entry in story), story
+    assert job["state"] == "done" and len(job["sizes"]) > 1, job["reason"]
     assert live.dq("logs", number).split()[-2:] == ["total", str(sum(range(120)))]
 
 

@@ -14,7 +14,7 @@ from dq_server.core.model.ends import NodeOptions
 from dq_server.core.model.launching import Launching
 from dq_server.core.model.pool import PoolOptions
 from dq_server.core.model.tracking import SpotOptions
-from dq_server.core.policies.sets import SETS
+from dq_server.core.policies.registry import SETS
 from dq_server.core.settings import from_recorded, named_config
 from dq_server.live.configuration import EngineSettings, parse_config, read_config
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from dq_server.live import context
 from dq_server.live.context import LogQueries, LogQuery
+from dq_server.live.requests.applications import EVENTS
 
 
 def query(n: int, agent: str = "a") -> LogQuery:
@@ -28,3 +31,10 @@ def test_questions_to_agents_that_went_away_do_not_pile_up(monkeypatch: pytest.M
     tickets = [queries.add(query(n)) for n in range(5)]
     found = [queries.pop(ticket, "a") for ticket in tickets]
     assert found == [None, None, query(2), query(3), query(4)]
+
+
+def test_messages_that_are_only_handed_on_have_the_fields_of_their_events() -> None:
+    for message, event in EVENTS.items():
+        assert isinstance(event, type)
+        named = {field.name for field in dataclasses.fields(event)}
+        assert named == {"job", "instance", *message.__struct_fields__}

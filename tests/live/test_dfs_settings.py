@@ -10,7 +10,7 @@ import pytest
 from dq_client.base.errors import UsageError
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.events import Configured
-from dq_server.core.model.fairness import DfsConfig, DfsLimits
+from dq_server.core.model.requests import DfsConfig, DfsLimits
 from dq_server.live.configuration import read_config
 
 FIG_6 = """

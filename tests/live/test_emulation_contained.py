@@ -61,7 +61,7 @@ class Kernel:
         return {
             "namespaces": self.namespaces(),
             "groups": sum(1 for _ in hierarchy.group(self.tag).glob("*/")),
-            "bridges": network.bridges().count(self.tag),
+            "bridges": network._links().count(f"dqb{self.tag}"),
             "links": links.stdout.count(f"dqv{self.tag}"),
             "records": sum(1 for _ in contained.RECORDS.glob(f"{self.tag}.json")),
         }

@@ -21,6 +21,7 @@ from dq_client.base.home import is_alive
 from dq_client.deploy import local
 from dq_client.deploy.cluster import Cluster, local_cluster
 from dq_client.node import local_agents
+from dq_client.node.fleet import Fleet
 from harness import bench
 from harness.bench import until
 from harness.live import LAUNCHERS, Live
@@ -90,7 +91,7 @@ class Faults(Live):
             until(
                 lambda: name not in local_agents.running_agents(self.home), "the agent does not die"
             )
-            local.start_agents(self.home, {name: self.agents[name]})
+            local.start_agents(self.home, Fleet({name: self.agents[name]}))
 
     def serves(self) -> bool:
         return is_alive(json.loads(self.home.server_file.read_text())["pid"])

@@ -36,7 +36,7 @@ class Indexed:
         kind = JobKind.MALLEABLE if len(sizes) > 1 else JobKind.RIGID
         chain = tuple(map(nearest_square, sizes))
         accepted = self.do(ev.JobSubmitted(JobSpec("j", kind, chain[0], chain)))
-        return self.scheduler.job(next(a.job for a in accepted if isinstance(a, JobAccepted)))
+        return self.scheduler.state.job(next(a.job for a in accepted if isinstance(a, JobAccepted)))
 
     def on(self, *nodes: str) -> list[list[int]]:
         return [[job.id for job in self.index.jobs(node)] for node in nodes]

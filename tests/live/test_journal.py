@@ -178,7 +178,7 @@ def test_an_older_journal_tells_no_rows_and_none_are_meant(life: Life) -> None:
         checksums.note_of(life.home.journal), checksums.Known(mark, mark)
     ).close()
     db.close()
-    assert life.start().scheduler.job(job).wanted == configuration(2)
+    assert life.start().scheduler.state.job(job).wanted == configuration(2)
 
 
 def test_torn_tail(life: Life) -> None:

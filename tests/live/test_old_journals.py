@@ -18,12 +18,12 @@ from dq_server.core.features.dependencies import DependencyOptions
 from dq_server.core.features.history import HistoryOptions
 from dq_server.core.features.profiles import ProfileOptions
 from dq_server.core.model.config import SchedulerConfig
-from dq_server.core.model.fairness import DfsConfig
-from dq_server.core.model.restarts import Interruption
+from dq_server.core.model.requests import DfsConfig
 from dq_server.core.policies.grids import GridOptions
-from dq_server.core.policies.order_priority import PriorityConfig
+from dq_server.core.policies.orders import PriorityConfig
 from dq_server.core.policies.resize_mebf import MebfOptions
 from dq_server.core.scheduler import Scheduler
+from dq_server.core.transaction import Interruption
 from dq_server.live.store import snapshot
 from dq_server.live.store.journal import Journal
 from dq_server.live.store.recovery import recovered, replay, restored
@@ -89,9 +89,9 @@ def read_again(scheduler: Scheduler) -> bytes:
     return snapshot.encode(read, 0.0)
 
 
-# A backfilled job is told why in other words since. These lives are followed as recorded, as those
-# are whose sizes are found by another rule now.
-OTHER_WORDS = {"life-11", "life-25"}
+# Reasons that a job keeps are told in other words since. These lives are followed as recorded, as
+# those are whose sizes are found by another rule now.
+OTHER_WORDS = {"life-5", "life-11", "life-25"}
 
 
 @pytest.mark.parametrize("name", NAMES)

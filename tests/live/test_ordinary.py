@@ -37,7 +37,7 @@ BY_CHANCE = "is the same on all of them now"  # whole numbers may be, and tell n
 MAY_BE_RIGHT = {
     "comprehension_loop", "database", "duplicated", "environment_state", "islands", "kept_rank",
     "lambda_list", "last_rank_once", "next_loop", "pairwise", "split_setup", "summed_loop",
-    "thread_counter", "thread_pool",
+    "thread_counter", "thread_pool", "zipped_sample",
 }  # fmt: skip
 
 

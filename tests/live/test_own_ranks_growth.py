@@ -12,8 +12,7 @@ from dq_client.base import codec
 from dq_client.base import messages as m
 from dq_server.core.features.spawning import Spawns
 from dq_server.core.model.jobs import Job, JobKind, JobState
-from dq_server.core.model.launching import Launching
-from dq_server.core.model.worlds import Worlds
+from dq_server.core.model.launching import Launching, Worlds
 from dq_server.live.orders.reconciliation import REPEAT_AFTER_S
 from tests.live.talking import Talking, ended, held, refusal
 

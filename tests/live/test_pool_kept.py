@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dq_server.core.model import events as ev
-from dq_server.core.model.plain import decoded, plain
+from dq_server.core.model.options import decoded, plain
 from dq_server.live.store.snapshot import decode, encode
 from tests.core.pool_cluster import PoolCluster
 

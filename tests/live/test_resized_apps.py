@@ -56,7 +56,7 @@ def test_cartesian_arrays_end_bit_by_bit_as_without_resizes(fixed: Live) -> None
     )  # fmt: skip
     walk(fixed, job, [4, 1, 3])
     assert fixed.wait_end(job)["state"] == "done", fixed.dq("logs", job, "--err")
-    plain = fixed.submit("-n", 1, "--", "python", "apps/stencil3d_plain.py", *words)
+    plain = fixed.submit("-n", 1, "--", "python", "docs/examples/plain/stencil3d.py", *words)
     assert fixed.wait_end(plain)["state"] == "done"
     assert fixed.dq("logs", job) == fixed.dq("logs", plain)
     assert "field" in fixed.dq("logs", job)
@@ -92,16 +92,16 @@ def test_a_program_is_never_on_a_size_that_it_cannot_run_on(fixed: Live, tmp_pat
 
 
 def test_jacobi_gives_the_same_digits_after_resizes(fixed: Live) -> None:
-    words = ("--", "python", "apps/{}.py", 200, 9000)
+    words = ("--", "python", "{}/jacobi.py", 200, 9000)
 
-    def submit(name: str, *sizes: str) -> int:
-        named = [str(w).format(name) for w in words]
+    def submit(folder: str, *sizes: str) -> int:
+        named = [str(w).format(folder) for w in words]
         return fixed.submit("-n", 1, *sizes, *named)
 
-    job = submit("jacobi", "--sizes", "1,2,4")
+    job = submit("apps", "--sizes", "1,2,4")
     walk(fixed, job, [4, 2])
     assert fixed.wait_end(job)["state"] == "done", fixed.dq("logs", job, "--err")
-    plain = submit("jacobi_plain")
+    plain = submit("docs/examples/plain")
     assert fixed.wait_end(plain)["state"] == "done"
     assert fixed.dq("logs", job) == fixed.dq("logs", plain)
     assert "change" in fixed.dq("logs", job)

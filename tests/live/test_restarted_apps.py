@@ -96,7 +96,11 @@ def test_what_fails_in_the_middle_loses_nothing(restarting: Live, tmp_path: Path
     assert not list(restarting.home.job(job).glob("copies/*/part-*"))
 
 
-ALIKE = ["counter", "history_list", "numpy_random", "enumerate_loop", "epochs", "halo_last"]
+ALIKE = [
+    "counter", "history_list", "numpy_random", "enumerate_loop", "epochs", "halo_last",
+    "shuffled_sequence", "rotated_sequence",
+]  # fmt: skip
+ON_ROOT = ["results_on_root", "curve_on_root", "best_on_root", "patience_on_root", "log_kept_open"]
 OWN = ["rank_zero_history", "own_random"]
 
 
@@ -110,16 +114,19 @@ def own_ranks() -> None:
 @pytest.mark.usefixtures("own_ranks")
 def test_ordinary_variables_are_right_after_restarts() -> None:
     """Those that all ranks have alike, and those that rank 0 has for itself."""
-    chosen = [PROGRAMS / "right" / f"{name}.py" for name in ALIKE]
+    chosen = [PROGRAMS / "right" / f"{name}.py" for name in ALIKE + ON_ROOT]
     chosen += [PROGRAMS / "scratch" / f"{name}.py" for name in OWN]
     runs = list(resized_runs(chosen, ranks=2, growth="restart"))
     assert not [run.line for run in runs if run.outcome is not Outcome.RIGHT]
     assert all(len(run.sizes) > 4 for run in runs)
 
 
+REFUSED = ["rank_sums", "generator_loader", "sorted_around", "batches_of_rank"]
+
+
 @pytest.mark.usefixtures("own_ranks")
 def test_a_restart_that_would_lose_something_is_refused() -> None:
-    chosen = [PROGRAMS / "refused" / f"{name}.py" for name in ("rank_sums", "generator_loader")]
+    chosen = [PROGRAMS / "refused" / f"{name}.py" for name in REFUSED]
     for run in resized_runs(chosen, ranks=2, growth="restart"):
         assert run.outcome is Outcome.REFUSED, run.line
         assert any(place in text for place in marked_lines(run.program) for text in run.messages)

@@ -18,7 +18,7 @@ from dq_client.base import messages as m
 from dq_client.deploy.cluster import local_cluster
 from harness.bench import Bench
 from harness.resize_calls import first_difference
-from resize_lib.resize_protocol import LOSS, RESTART, Role, Table
+from harness.resize_protocol import LOSS, RESTART, Role, Table
 from tests.live.own_ranks import OwnRanks
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi]

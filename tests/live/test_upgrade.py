@@ -25,7 +25,7 @@ from dq_server.core.model.reasons import Reason, because
 from dq_server.core.model.sizes import configuration
 from dq_server.core.model.state import State
 from dq_server.core.policies.resize_reshape import ReshapeResize
-from dq_server.core.policies.start_fcfs import FcfsStart
+from dq_server.core.policies.start_backfill import FcfsStart
 from dq_server.core.scheduler import HANDLERS, Scheduler
 from dq_server.core.turn import Turn
 from dq_server.live.access import Access

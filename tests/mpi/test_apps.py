@@ -53,8 +53,8 @@ def test_senseless_arguments_are_refused(app: str, words: tuple[str, object]) ->
 
 def test_jacobi_gives_the_same_digits_resizable_or_plain_at_every_size() -> None:
     outputs = {
-        mpiexec(ranks, f"apps/{name}.py", 97, 20).stdout
-        for name in ("jacobi", "jacobi_plain")
+        mpiexec(ranks, f"{folder}/jacobi.py", 97, 20).stdout
+        for folder in ("apps", "docs/examples/plain")
         for ranks in (1, 2, 4)
     }
     assert len(outputs) == 1
@@ -62,7 +62,7 @@ def test_jacobi_gives_the_same_digits_resizable_or_plain_at_every_size() -> None
 
 
 def test_a_plain_program_becomes_resizable_with_at_most_five_added_lines() -> None:
-    plain = (ROOT / "apps/jacobi_plain.py").read_text().splitlines()
+    plain = (ROOT / "docs/examples/plain/jacobi.py").read_text().splitlines()
     resizable = (ROOT / "apps/jacobi.py").read_text().splitlines()
     added = [
         line
@@ -95,7 +95,7 @@ def test_cartesian_apps_equal_their_plain_versions_bit_by_bit(
     app: str, ranks: tuple[int, ...], words: tuple[int, int]
 ) -> None:
     done = [mpiexec(n, f"apps/{app}.py", *words) for n in ranks]
-    done += [mpiexec(n, f"apps/{app}_plain.py", *words) for n in (1, 4)]
+    done += [mpiexec(n, f"docs/examples/plain/{app}.py", *words) for n in (1, 4)]
     assert {(d.returncode, d.stdout.startswith("field "), d.stdout) for d in done} == {
         (0, True, done[0].stdout)
     }, [d.stderr for d in done]

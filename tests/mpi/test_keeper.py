@@ -34,10 +34,10 @@ int main(int c, char **v) {
 
 
 def start(*words: str, env: dict[str, str] | None = None, limit_s: float = 60) -> Ended:
-    """`python -m dq_client.ranks`, with nothing left over."""
+    """`python -m harness.standalone`, with nothing left over."""
     mark = f"keeper-{os.getpid()}-{os.urandom(4).hex()}"
     done = subprocess.run(
-        [sys.executable, "-m", "dq_client.ranks", *words],
+        [sys.executable, "-m", "harness.standalone", *words],
         env={**os.environ, "PYTHONPATH": str(ROOT), "DQ_TEST_JOB": mark, **(env or {})},
         capture_output=True,
         text=True,

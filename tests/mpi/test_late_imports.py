@@ -23,7 +23,6 @@ NOT_FOR_RANKS = (
     "resize_lib.emulation.probe",
     "resize_lib.recording",  # for `dq verify`
     "resize_lib.recipes",  # for programs that link no library
-    "resize_lib.resize_protocol",  # the tables of docs/spec/resize.md
 )
 
 

@@ -1,4 +1,4 @@
-"""What ranks call in real resizes is what the tables say (resize_lib/resize_protocol.py)."""
+"""What ranks call in real resizes is what the tables say (harness/resize_protocol.py)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from harness.ranks import OWN, run_job
 from harness.resize_calls import failed, first_difference
-from resize_lib.resize_protocol import EXPAND, REGRID, SHRINK, Role, Table
+from harness.resize_protocol import EXPAND, REGRID, SHRINK, Role, Table
 
 pytestmark = pytest.mark.mpi
 Line = dict[str, Any]

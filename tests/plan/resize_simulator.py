@@ -1,4 +1,4 @@
-"""Runs the tables of a resize (resize_lib/resize_protocol.py) on ranks that are not there.
+"""Runs the tables of a resize (harness/resize_protocol.py) on ranks that are not there.
 
 A collective call ends when every member of its communicator makes it; ranks that wait for
 different calls are a deadlock. One rank may meet an error at any stage.
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from harness.resize_calls import Call, calls_of, failed, of_role
-from resize_lib.resize_protocol import TRANSITIONS, Failure, Role, Stage, State, Table
+from harness.resize_protocol import TRANSITIONS, Failure, Role, Stage, State, Table
 
 Ranks: TypeAlias = Sequence[Role]
 Times: TypeAlias = Callable[[str], int]  # how often a call with ?, * or + is made, by all ranks

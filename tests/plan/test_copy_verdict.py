@@ -40,7 +40,7 @@ def of(*, loop: str = "", set_up: str = "", used: bool = True, adds: bool = True
     (seen(A, B, C, start=C), of(set_up="size"), True, Fate.CARRY),
 ])  # fmt: skip
 def test_after_a_restart(what: Seen, facts: Variable, same_size: bool, fate: Fate) -> None:
-    found, why = restart(what, facts, same_size=same_size)
+    found, why = restart(what, facts, same_size=same_size, first=True)
     assert found is fate
     assert bool(why) == (fate is Fate.REFUSE)
 

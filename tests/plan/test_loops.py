@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -19,7 +19,7 @@ class Session:
     """Keeps what a session is told."""
 
     def __init__(self, target: Position | None = None) -> None:
-        self.loops = Loops(self, target)
+        self.loops = Loops(cast("Any", self), target)
         self.points: list[Position] = []
         self.lasts: list[bool] = []
         self.arrivals = 0
@@ -44,7 +44,7 @@ class Session:
     def arrive(self) -> None:
         self.arrivals += 1
 
-    def length(self, level: int, count: float | None, *, items: bool) -> float | None:
+    def length(self, level: int, count: float | None, items: object) -> float | None:
         return count
 
     def has_arrived(self) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from harness import resize_tables
 from harness.examples import examples
 from harness.resize_calls import calls_of
-from resize_lib.resize_protocol import TABLES, TRANSITIONS, Failure, Role, State, Table
+from harness.resize_protocol import TABLES, TRANSITIONS, Failure, Role, State, Table
 from tests.plan.resize_simulator import Deadlock, Simulation
 
 C, J, R = Role.CONTINUING, Role.JOINING, Role.RETIRING

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -19,7 +19,7 @@ class Rank:
     """Goes through a program; every `share`-th innermost turn is a remap point."""
 
     def __init__(self, share: int, target: Position | None = None) -> None:
-        self.loops = Loops(self, target)
+        self.loops = Loops(cast("Any", self), target)
         self._share, self._turns = share, 0
         self.points: list[tuple[Position, int]] = []
 
@@ -41,7 +41,7 @@ class Rank:
     def arrive(self) -> None:
         self._turns = 0
 
-    def length(self, level: int, count: float | None, *, items: bool) -> float | None:
+    def length(self, level: int, count: float | None, items: object) -> float | None:
         return count
 
     def has_arrived(self) -> None:
@@ -124,4 +124,4 @@ def test_the_number_of_turns_and_the_name_count() -> None:
     again = bounds(first(5, ""))
     assert not differ(again)
     assert (again == plain).all()
-    assert first(5, "inner").made == ["turn 1 of 5 of loop 1 'inner'"]
+    assert first(5, "inner").made == ["iteration 1 of 5 of loop 1 'inner'"]

@@ -244,3 +244,29 @@ def test_what_is_wrong_once_ranks_have_left(
 def test_every_reason_says_what_to_do() -> None:
     for why in (DERIVED, DIFFERS, COUNTS, UNCLEAR, lost(A, B, None)):
         assert ": " in why and why[0].islower() and not why.endswith(".")
+
+
+# Of a start from a copy on another number of ranks.
+RESTART = [
+    ("a b : a a", "used", CARRY, ""),
+    ("a b : a a !", "used", KEEP, ""),
+    ("a b : a a !", "used unseen", REFUSE, UNSEEN),
+    ("a b : a a !", "unseen", KEEP, ""),
+    ("a a : a c !", "used unseen", KEEP, ""),
+    ("a b : a a 1", "used accumulates loop=rank", REFUSE, UNCLEAR),
+    ("a b : a a 1", "used accumulates loop=rank role=root", CARRY, ""),
+]
+
+
+@pytest.mark.parametrize(("changed", "words", "fate", "why"), RESTART)
+def test_what_a_start_from_a_copy_gets(changed: str, words: str, fate: Fate, why: str) -> None:
+    given = seen(changed), facts(words)
+    assert verdict.restart(*given, same_size=False, first=True) == (fate, why)
+    if "unseen" in words:
+        assert verdict.restart(*given, same_size=True, first=True) == (KEEP, "")
+
+
+def test_what_rank_0_alone_changed_is_given_to_rank_0_alone() -> None:
+    given = seen("a b : a a 1"), facts("used accumulates loop=rank role=root")
+    for same_size in (True, False):
+        assert verdict.restart(*given, same_size=same_size, first=False) == (KEEP, "")

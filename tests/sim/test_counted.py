@@ -9,7 +9,7 @@ import pytest
 
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import SchedulerError
-from dq_server.core.policies.start_easy import EasyStart
+from dq_server.core.policies.start_backfill import EasyStart
 from dq_server.core.settings import named_config
 from dq_server.sim import engine
 from dq_server.sim.counted import suffices

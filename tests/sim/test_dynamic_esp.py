@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dq_server.core.model.config import SchedulerConfig
-from dq_server.core.model.fairness import DfsConfig
 from dq_server.core.model.jobs import JobKind
+from dq_server.core.model.requests import DfsConfig
 from dq_server.core.settings import named_config
 from dq_server.sim.engine import Simulation
 from dq_server.sim.evolving import Evolving

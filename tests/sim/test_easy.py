@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.processors import Processors
-from dq_server.core.policies import start_easy
+from dq_server.core.policies import start_backfill
 from dq_server.sim import counted
 from dq_server.sim.engine import Simulation
 from dq_server.sim.workload import RigidWorkload
@@ -130,7 +130,7 @@ def test_equal_to_brute_force(jobs: Any) -> None:
 @settings(max_examples=examples(50), deadline=None)
 def test_the_index_over_long_queues_finds_the_same(jobs: Any) -> None:
     usual = starts(jobs, 8)
-    with patch.object(start_easy, "LONG_QUEUE", 2), patch.object(counted, "LONG_QUEUE", 2):
+    with patch.object(start_backfill, "LONG_QUEUE", 2), patch.object(counted, "LONG_QUEUE", 2):
         assert starts(jobs, 8) == usual
 
 

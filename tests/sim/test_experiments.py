@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dq_server.core.evolution import FIT_RULES
+from dq_server.core.model.profile import FIT_RULES
 from experiments import (
     dynamic_esp,
     dynamic_waits,

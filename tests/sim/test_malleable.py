@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dq_server.core.model.actions import Action
 from dq_server.core.model.events import Event
 from dq_server.core.model.processors import Processors
-from dq_server.core.policies.sets import SETS
+from dq_server.core.policies.registry import SETS
 from dq_server.core.settings import named_config
 from dq_server.sim.engine import Simulation
 from dq_server.sim.malleable import SCALABILITY, Malleability, MalleableWorkload

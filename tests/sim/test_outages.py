@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dq_server.core.policies.sets import SETS
+from dq_server.core.policies.registry import SETS
 from dq_server.core.settings import named_config
 from dq_server.sim.cli import sim
 from dq_server.sim.engine import Simulation

@@ -10,8 +10,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dq_server.core.evolution import FIT_RULES
-from dq_server.core.model.profile import EvolutionProfile
+from dq_server.core.model.profile import FIT_RULES, EvolutionProfile
 from dq_server.sim.cli import sim
 from dq_server.sim.evolution import plan_offline
 from dq_server.sim.plan_command import as_json

@@ -16,8 +16,8 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.events import AdvanceReservation
 from dq_server.core.model.jobs import JobKind, JobSpec
-from dq_server.core.model.protection import Protection
 from dq_server.core.model.sizes import configurations
+from dq_server.core.model.spec import Protection
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.settings import configured
 from dq_server.live.store.journal import Journal, event_as_json
@@ -87,8 +87,8 @@ def test_events_and_actions_survive_the_journal(journal: Any) -> None:
         if isinstance(entry.event, ev.JobSubmitted):
             given.append(entry.event.spec.env)
     assert given == [{"A": "b"}, {}]
-    assert scheduler.job(1).spec.env == {}, "it has ended"
-    assert scheduler.job(1).spec.configurations == CHAIN
+    assert scheduler.state.job(1).spec.env == {}, "it has ended"
+    assert scheduler.state.job(1).spec.configurations == CHAIN
 
 
 def edit(journal: Any, statement: Any) -> None:
@@ -195,7 +195,7 @@ def test_dependencies_reservations_and_history_are_replayed(tmp_path: Path) -> N
     assert sizes == [2, 4, 2, 2, 2, 2, 2, 2], "the second run probes nothing"
     r.now = 100.0
     r.do(ev.Tick())
-    assert Inside.of(r.scheduler.job(3)).name == "r"
+    assert Inside.of(r.scheduler.state.job(3)).name == "r"
     r.do(ev.ReservationCancelled("r"))
     r.journal.close()
     result = CliRunner().invoke(sim, ["replay", str(tmp_path / "journal.db")])

@@ -15,7 +15,7 @@ from dq_server.core.features.reservations import Inside
 from dq_server.core.model.errors import InfeasibleRequest
 from dq_server.core.model.events import AdvanceReservation
 from dq_server.core.model.jobs import JobKind, JobSpec
-from dq_server.core.policies.sets import SETS
+from dq_server.core.policies.registry import SETS
 from dq_server.core.settings import named_config
 from dq_server.sim.applications import Rigid
 from dq_server.sim.cli import sim

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from dq_server.core.policies.sets import SETS
+from dq_server.core.policies.registry import SETS
 from dq_server.sim import progress as progress_module
 from dq_server.sim.cli import sim
 from dq_server.sim.output import Run, as_table

@@ -9,8 +9,8 @@ import pytest
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import Action, StartJob
 from dq_server.core.model.jobs import Job
-from dq_server.core.model.scalability import Scalability
-from dq_server.core.policies.sets import SETS, named_settings
+from dq_server.core.model.sizes import Scalability
+from dq_server.core.policies.registry import SETS, named_settings
 from harness.examples import examples
 from tests.core.cluster import Cluster
 from tests.sim.sharing_reference import Machine, Runs, Strategy, Waits
@@ -60,12 +60,12 @@ class Twin:
     def end(self, job_id: int) -> None:
         self.plain.running.pop(job_id)
         self.given.pop(job_id, None)
-        self.real.end(self.real.scheduler.job(job_id))
+        self.real.end(self.real.scheduler.state.job(job_id))
         self.settle()
 
     def point(self, job_id: int) -> None:
         """It comes to a remap point; a resize is under way from then on."""
-        job, expected = self.real.scheduler.job(job_id), self.plain.point(job_id)
+        job, expected = self.real.scheduler.state.job(job_id), self.plain.point(job_id)
         answer = self.real.point(job, 0.0, carry_out=False)
         told = None if answer.what == "continue" else answer.configuration.size
         assert told == expected, answer.reason.text
@@ -78,7 +78,7 @@ class Twin:
         self.real.done[job_id] = resize_id
         runs = self.plain.running[job_id]
         runs.size, runs.next = runs.next or runs.size, None
-        job = self.real.scheduler.job(job_id)
+        job = self.real.scheduler.state.job(job_id)
         self.real.do(ev.ResizeCommitted(job_id, job.instance, resize_id, 0.1))
         self.settle()
 

@@ -420,7 +420,7 @@ def test_places_that_cannot_be_written_and_missing_files(tmp_path: Path) -> None
 def test_a_policy_that_fails_is_named_with_its_run(tmp_path: Path) -> None:
     log(tmp_path)
     (tmp_path / "failing_policy.py").write_text(
-        "from dq_server.core.policies.start_fcfs import FcfsStart\n\n\n"
+        "from dq_server.core.policies.start_backfill import FcfsStart\n\n\n"
         "class Failing(FcfsStart):\n"
         "    def choose(self, state, queue, config, now):\n"
         "        raise RuntimeError('oh')\n"

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dq_server.core.evolution import FIT_RULES
 from dq_server.core.model.jobs import JobKind, JobSpec
-from dq_server.core.model.profile import EvolutionProfile
-from dq_server.core.policies.sets import SETS
+from dq_server.core.model.profile import FIT_RULES, EvolutionProfile
+from dq_server.core.policies.registry import SETS
 from dq_server.core.settings import configured, named_config
 from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError

@@ -48,7 +48,7 @@ class Sizes(Struct, frozen=True, forbid_unknown_fields=True):
 class Protect(Struct, frozen=True, forbid_unknown_fields=True):
     """How the job's data is copied, so that it survives a loss (docs/protection.md).
 
-    See dq_server.core.model.protection.Protection for the fields.
+    See dq_server.core.model.spec.Protection for the fields.
     """
 
     how: Name = "disk"

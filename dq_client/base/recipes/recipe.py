@@ -15,7 +15,7 @@ from dq_client.base.errors import UsageError, known_words
 
 SHIPPED = Path(__file__).with_name("shipped")
 BYTES_MAX = 60_000  # of a recipe as it travels: a variable of the environment may have 128 KiB
-BY_RECIPE = "recipe"  # how such a job is protected (core/model/protection.py)
+BY_RECIPE = "recipe"  # how such a job is protected (core/model/spec.py)
 OUTPUT, ERRORS = "output", "errors"  # of `where`; anything else is a file
 
 

@@ -12,10 +12,9 @@ import shlex
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 
 from dq_client.base import credentials, network
-from dq_client.base import messages as m
 from dq_client.base.connection import Connection
 from dq_client.base.errors import DQError, UsageError
 from dq_client.base.home import Home
@@ -94,21 +93,13 @@ def _start_agents(home: Home, nodes: dict[str, int]) -> None:
         _start_step(home, [n for n in nodes if nodes[n] == count], count, left_s, secret)
         for count in sorted(set(nodes.values()))
     ]
-    connection = Connection.to(home)
-    try:
-        until_s = time.monotonic() + REPORT_WITHIN_S
-        while True:
-            reply = connection.call(m.NodesQuery())
-            assert isinstance(reply, m.Data)
-            missing = nodes.keys() - {n["name"] for n in reply.data if n["state"] == "up"}
-            if not missing:
-                return
+    until_s = time.monotonic() + REPORT_WITHIN_S
+    with closing(Connection.to(home)) as connection:
+        while missing := nodes.keys() - local.nodes_up(connection):
             ended = [step for step in steps if step.poll() is not None]
             if ended or time.monotonic() > until_s:
                 raise DQError(f"no agent has reported from {min(missing)}: {_said(home)}")
             time.sleep(0.05)
-    finally:
-        connection.close()
 
 
 def _start_step(

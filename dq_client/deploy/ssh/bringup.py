@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,8 +69,7 @@ class _Visits:
         self._stopped = False
 
     @contextmanager
-    def session(self, host: Host) -> Iterator[HostSession]:
-        """A connection for the length of a `with` block."""
+    def _session(self, host: Host) -> Iterator[HostSession]:
         session = HostSession(host)
         with self._lock:
             self._open.add(session)
@@ -84,13 +83,20 @@ class _Visits:
                 self._open.discard(session)
             session.close()
 
+    def _visited(self, host: Host, visit: Callable[[HostSession], Found]) -> Found:
+        try:
+            with self._session(host) as session:
+                return visit(session)
+        except HostProblem as e:
+            return Found(host, None, str(e))
+
     def run(
-        self, hosts: Sequence[Host], visit: Callable[[Host], Found], each: Callable[[], None]
+        self, hosts: Sequence[Host], visit: Callable[[HostSession], Found], each: Callable[[], None]
     ) -> Iterator[Found]:
         """Visit all hosts; yields them as they are done and calls `each` in between."""
         pool = ThreadPoolExecutor(max(1, min(AT_ONCE, len(hosts))))
         try:
-            pending = {pool.submit(visit, host) for host in hosts}
+            pending = {pool.submit(self._visited, host, visit) for host in hosts}
             while pending:
                 done, pending = wait(pending, 0.05, FIRST_COMPLETED)
                 for future in done:
@@ -140,7 +146,7 @@ def _check(cluster: Cluster, host: Host, address: str, library: str, mark: str) 
 
 def examine(cluster: Cluster) -> Iterator[Found]:
     """Look at every host without starting anything (`dq doctor --cluster`)."""
-    visits, library = _Visits(), own_library()
+    library = own_library()
     place = network.server_place(cluster.network, [h.name for h in cluster.hosts])
     port = network.free_port(cluster.network, place.address)
     # Somebody has to listen where the server would, for the hosts to try.
@@ -156,16 +162,12 @@ def examine(cluster: Cluster) -> Iterator[Found]:
                 while True:
                     listener.accept()[0].close()
 
-        def visit(host: Host) -> Found:
-            try:
-                with visits.session(host) as session:
-                    address = endpoint(str(place.address), port)
-                    check = _check(cluster, host, address, library, "")
-                    return _judged(host, session.ask(check, MachineFacts))
-            except HostProblem as e:
-                return Found(host, None, str(e))
+        def visit(session: HostSession) -> Found:
+            address = endpoint(str(place.address), port)
+            check = _check(cluster, session.host, address, library, "")
+            return _judged(session.host, session.ask(check, MachineFacts))
 
-        yield from visits.run(cluster.hosts, visit, accept)
+        yield from _Visits().run(cluster.hosts, visit, accept)
 
 
 def _judged(host: Host, facts: MachineFacts) -> Found:
@@ -234,48 +236,41 @@ def last_port(home: Home, wanted: network.Network, address: network.IP) -> int |
 def _start_agents(home: Home, cluster: Cluster, say: Say) -> tuple[list[Found], list[str]]:
     """Visit all hosts; those in use, in the order of the file, and the problems of the others."""
     secret, library = credentials.of_home(home), own_library()
-    visits, reported = _Visits(), threading.Condition()
+    reported = threading.Condition()
     names_up: set[str] = set()
 
-    def visit(host: Host) -> Found:
-        try:
-            with visits.session(host) as session:
-                mark = f"{secret.server_public} {host.name}"
-                found = _judged(
-                    host,
-                    session.ask(_check(cluster, host, secret.address, library, mark), MachineFacts),
-                )
-                if found.problem or found.facts is None:
-                    return found
-                begin = Begin(
-                    name=host.name,
-                    home=found.facts.home,
-                    processors=found.facts.processors,
-                    speed=host.speed,
-                    credentials=secret,
-                    memory=host.memory,
-                    gpus=host.gpus,
-                    features=host.features,
-                )
-                session.ask(begin, Begun)
-                _wait_for_report(session, names_up, reported)
-                session.tell(Keep())
-                return found
-        except HostProblem as e:
-            return Found(host, None, str(e))
+    def visit(session: HostSession) -> Found:
+        host = session.host
+        mark = f"{secret.server_public} {host.name}"
+        check = _check(cluster, host, secret.address, library, mark)
+        found = _judged(host, session.ask(check, MachineFacts))
+        if found.problem or found.facts is None:
+            return found
+        begin = Begin(
+            name=host.name,
+            home=found.facts.home,
+            processors=found.facts.processors,
+            speed=host.speed,
+            credentials=secret,
+            memory=host.memory,
+            gpus=host.gpus,
+            features=host.features,
+        )
+        session.ask(begin, Begun)
+        _wait_for_report(session, names_up, reported)
+        session.tell(Keep())
+        return found
 
-    connection = Connection.to(home)
     found: list[Found] = []
-    try:
+    with closing(Connection.to(home)) as connection:
 
         def look() -> None:
-            reply = connection.call(m.NodesQuery())
-            assert isinstance(reply, m.Data)
+            up = local.nodes_up(connection)
             with reported:
-                names_up.update(n["name"] for n in reply.data if n["state"] == "up")
+                names_up.update(up)
                 reported.notify_all()
 
-        for visited in visits.run(cluster.hosts, visit, look):
+        for visited in _Visits().run(cluster.hosts, visit, look):
             found.append(visited)
             if visited.problem:
                 say(visited.problem)
@@ -283,8 +278,6 @@ def _start_agents(home: Home, cluster: Cluster, say: Say) -> tuple[list[Found], 
                 _note_hosts(home, [_with_home(f) for f in found if not f.problem])
             for text in visited.facts.notes if visited.facts is not None else ():
                 say(f"{visited.host.name}: {text}")
-    finally:
-        connection.close()
     order = {host.name: index for index, host in enumerate(cluster.hosts)}
     found.sort(key=lambda f: order[f.host.name])
     return [f for f in found if not f.problem], [f.problem for f in found if f.problem]
@@ -383,14 +376,10 @@ def _ran_here(home: Home, name: str) -> bool:
 def _end_by_ssh(hosts: Sequence[Host]) -> list[str]:
     """End the agents of these hosts; one problem for each that could not be, else empty text."""
 
-    def visit(host: Host) -> Found:
-        try:
-            with visits.session(host) as session:
-                ended = session.ask(End(host.name, host.home), HostEnded)
-                left = f"{host.name}: processes {ended.left} cannot be ended" if ended.left else ""
-                return Found(host, None, left)
-        except HostProblem as e:
-            return Found(host, None, str(e))
+    def visit(session: HostSession) -> Found:
+        host = session.host
+        ended = session.ask(End(host.name, host.home), HostEnded)
+        left = f"{host.name}: processes {ended.left} cannot be ended" if ended.left else ""
+        return Found(host, None, left)
 
-    visits = _Visits()
-    return [found.problem for found in visits.run(hosts, visit, lambda: None)]
+    return [found.problem for found in _Visits().run(hosts, visit, lambda: None)]

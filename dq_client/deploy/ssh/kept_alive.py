@@ -16,7 +16,6 @@ import contextlib
 import json
 import os
 import select
-import signal
 import socket
 import subprocess
 import sys
@@ -142,8 +141,6 @@ def main() -> int:
 def watch(home: Home, name: str, words: list[str]) -> int:
     """Start the agent that `dq WORDS` is again, until it has left in order; the exit code."""
     wakes, wake = socket.socketpair()
-    for side in (wake, wakes):
-        side.setblocking(False)
     supervisor = Supervisor(
         home,
         lambda _: start(home, name, words),
@@ -153,11 +150,7 @@ def watch(home: Home, name: str, words: list[str]) -> int:
         has_server=lambda: True,
         partner=Understudy(home, name, words),
     )
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: setattr(supervisor, "stopped", True))
-    signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
-    supervisor.run()
+    supervisor.run_until_told(wakes)
     (home.agent(name) / FILE).unlink(missing_ok=True)
     return 0
 

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import TextIO
 
 import msgspec
-import psutil
 
 from dq_client.base import credentials, process_tree
 from dq_client.base.credentials import Credentials, encode
@@ -110,7 +109,7 @@ def main() -> int:
                 case Begin():
                     begun = asked
                     if (there := outlived(asked)) is not None:
-                        say(Begun(there.pid))
+                        say(Begun(there))
                         continue
                     agent = start(asked)
                     until_s = time.monotonic() + KEPT_WITHIN_S
@@ -128,8 +127,7 @@ def main() -> int:
     finally:
         if agent is not None:
             # Itself first: one that is only starting has not said yet that it runs.
-            with contextlib.suppress(psutil.NoSuchProcess):
-                _end_process(psutil.Process(agent.pid))
+            process_tree.end(agent.pid, signal.SIGQUIT, ENDS_WITHIN_S)
             end(Home(Path(begun.home)), begun.name)
 
 
@@ -165,8 +163,8 @@ def say(answer: Answered, to: TextIO | None = None) -> None:
         out.flush()
 
 
-def outlived(begin: Begin) -> psutil.Process | None:
-    """The agent that has outlived the server of this cluster, and connects to this one."""
+def outlived(begin: Begin) -> int | None:
+    """Pid of the agent that has outlived this cluster's server and connects to this one."""
     home = Home(Path(begin.home))
     agent = running(home, begin.name)
     if agent is None:
@@ -229,15 +227,14 @@ def _last_words(begin: Begin) -> str:
     return lines[-1].removeprefix("dq: ") if lines else "the agent ended without a word"
 
 
-def running(home: Home, name: str) -> psutil.Process | None:
-    """The agent of this name that runs on this machine."""
+def running(home: Home, name: str) -> int | None:
+    """Pid of the agent of this name that runs on this machine."""
     try:
         info = object_of(home.agent(name) / "agent.json")
-        if info.get("machine") == machine() and is_alive(info["pid"], info["create_time"]):
-            return psutil.Process(info["pid"])
-    except (OSError, ValueError, KeyError, psutil.Error):
-        pass
-    return None
+        here = info.get("machine") == machine() and is_alive(info["pid"], info["create_time"])
+        return int(info["pid"]) if here else None
+    except (OSError, ValueError, KeyError):
+        return None
 
 
 def end(home: Home, name: str) -> HostEnded:
@@ -246,7 +243,7 @@ def end(home: Home, name: str) -> HostEnded:
     agent, owner = running(home, name), process_tree.Owner(home.root, name)
     found = agent is not None or bool(process_tree.of_agent(owner))
     if agent is not None:
-        _end_process(agent)
+        process_tree.end(agent, signal.SIGQUIT, ENDS_WITHIN_S)  # SIGTERM would let jobs leave first
     until_s = time.monotonic() + ENDS_WITHIN_S
     while (left := process_tree.of_agent(owner)) and time.monotonic() < until_s:
         process_tree.kill(left)
@@ -254,14 +251,6 @@ def end(home: Home, name: str) -> HostEnded:
     # Whoever keeps the agent alive, and is only starting, goes by this file.
     (home.agent(name) / "agent.json").unlink(missing_ok=True)
     return HostEnded(left=left, found=found)
-
-
-def _end_process(process: psutil.Process) -> None:
-    with contextlib.suppress(psutil.Error):
-        process.send_signal(signal.SIGQUIT)  # at once: SIGTERM would let its jobs leave first
-        if psutil.wait_procs([process], timeout=ENDS_WITHIN_S)[1]:
-            process.kill()
-            psutil.wait_procs([process], timeout=ENDS_WITHIN_S)
 
 
 if __name__ == "__main__":

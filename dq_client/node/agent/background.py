@@ -26,7 +26,7 @@ from dq_client.base.home import Home, machine
 from dq_client.node import local_agents
 from dq_client.node.agent.usage import below, processes
 
-STEP = 0.5  # processors: as the server's (dq_server/core/model/background.py)
+STEP = 0.5  # processors: as the server's (dq_server/core/model/places.py)
 NOISE = 0.1  # processors: two measurements of one load may differ so much
 EVERY_S = 2.0
 # Looks for other agents: a home may be shared by a thousand machines. Few are looked for each time.

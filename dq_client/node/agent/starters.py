@@ -49,7 +49,6 @@ class Starter:
     refused: str = ""
     rss_bytes: int = 0
     waiting: list[Callable[[bool], None]] = field(default_factory=list)  # told whether it is ready
-    _replies: int = 0
 
     def ask(self, request: Mapping[str, object], control: socket.socket) -> bool:
         """Let it fork a keeper with this control socket; False if it is gone."""
@@ -127,11 +126,6 @@ class Starters:
                 self._tell(starter, True)
             elif now - starter.used_s > IDLE_S and not starter.waiting:
                 self._drop(starter)
-
-    @property
-    def loading(self) -> bool:
-        """Whether somebody waits for a starter to be ready."""
-        return any(starter.waiting for starter in self.by_name.values())
 
     def close(self) -> None:
         """End them all."""

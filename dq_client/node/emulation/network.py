@@ -105,11 +105,6 @@ def run_batch(program: str, lines: list[str]) -> None:
         raise OSError(f"{program}: {done.stderr.strip().splitlines()[0]}")
 
 
-def bridges() -> list[str]:
-    """Tags of the bridges of contained clusters on this machine."""
-    return [name.removeprefix("dqb") for name in _links() if name.startswith("dqb")]
-
-
 def clusters() -> set[str]:
     """Tags of contained clusters that have a bridge or a link on this machine.
 

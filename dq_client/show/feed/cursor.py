@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dq_client.base import messages as m
-from dq_client.base.connection import Connection
+from dq_client.base.connection import Connection, ask
 
 ANSWER_WITHIN_S = 5.0  # beside what the server was allowed to wait
 
@@ -38,7 +38,5 @@ class FeedCursor:
             job=self._job,
             stories_s=stories_s,
         )
-        reply = connection.call(body, wait_s + within_s)
-        assert isinstance(reply, m.Data)
-        self._known = reply.data
+        self._known = ask(connection, body, wait_s + within_s)
         return self._known

@@ -6,6 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 from dq_client.base import messages as m
 from dq_client.base.connection import Connection
@@ -89,6 +90,12 @@ class Asker:
             except NoServer:
                 self._close()
                 raise
+
+    def data(self, body: m.RequestBody) -> Any:
+        """The data of the answer to a query."""
+        reply = self.ask(body)
+        assert isinstance(reply, m.Data)
+        return reply.data
 
     def close(self) -> None:
         """Hang up."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dq_client.base import messages as m
-from dq_client.base.connection import Connection
+from dq_client.base.connection import Connection, ask
 from dq_client.base.errors import NotNow
 from dq_client.show.feed.cursor import FeedCursor
 
@@ -30,7 +30,7 @@ def looks(
     place, rest_s = FeedCursor(job_id), FIRST_PAUSE_S
     known: dict[str, Any] | None = next(iter(place.look(connection)["jobs"]), None)
     while True:
-        yield known or _asked(connection, job_id)
+        yield known or ask(connection, m.JobQuery(job_id))
         time.sleep(min(rest_s, pause_s))
         rest_s *= 1.3
         if known is not None:
@@ -40,10 +40,3 @@ def looks(
                 known = None
             else:
                 known = next(iter(told["jobs"]), None if told["whole"] or told["gone"] else known)
-
-
-def _asked(connection: Connection, job_id: int) -> dict[str, Any]:
-    reply = connection.call(m.JobQuery(job_id))
-    assert isinstance(reply, m.Data)
-    view: dict[str, Any] = reply.data
-    return view

@@ -169,9 +169,7 @@ class Hooks:
         """What is told (docs/hooks.md)."""
         job = None
         if occasion["job"]:
-            reply = self._asker.ask(m.JobQuery(occasion["job"]))
-            assert isinstance(reply, m.Data)
-            job = reply.data
+            job = self._asker.data(m.JobQuery(occasion["job"]))
         return {
             "schema": SCHEMA,
             "on": occasion["on"],

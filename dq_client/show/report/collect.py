@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from dq_client.base import messages as m
-from dq_client.base.connection import Connection
+from dq_client.base.connection import Connection, ask
 from dq_client.show.feed.cursor import FeedCursor
 from dq_client.show.report.data import SCHEMA
 
@@ -26,16 +26,16 @@ def collect(connection: Connection, job_id: int | None) -> dict[str, Any]:
         "schema": SCHEMA,
         "job": about,
         "jobs": jobs,
-        "timeline": _ask(connection, m.TimelineQuery()),
-        "nodes": _ask(connection, m.NodesQuery()),
+        "timeline": ask(connection, m.TimelineQuery()),
+        "nodes": ask(connection, m.NodesQuery()),
     }
     clean: dict[str, Any] = _finite(data)
     return clean
 
 
 def _job(connection: Connection, job_id: int) -> dict[str, Any]:
-    view = _ask(connection, m.JobQuery(job_id))
-    why = _ask(connection, m.WhyQuery(view["id"]))
+    view = ask(connection, m.JobQuery(job_id))
+    why = ask(connection, m.WhyQuery(view["id"]))
     return {**view, "now": why["now"], "story": why["story"]}
 
 
@@ -51,12 +51,6 @@ def _all_jobs(connection: Connection) -> list[dict[str, Any]]:
             jobs.pop(gone, None)
         if not told["more"]:
             return [jobs[number] for number in sorted(jobs)]
-
-
-def _ask(connection: Connection, body: m.RequestBody) -> Any:
-    reply = connection.call(body)
-    assert isinstance(reply, m.Data)
-    return reply.data
 
 
 def _finite(value: Any) -> Any:

@@ -20,7 +20,6 @@ class StayView:
 
     processors: int
     grid: str
-    iterations: int
     iteration_time_s: float | None
     redistribution_time_s: float
     decision: str
@@ -80,7 +79,6 @@ def _stay(
     return StayView(
         processors=stay["processors"],
         grid=grid_words(stay["grid"]),
-        iterations=stay["iterations"],
         iteration_time_s=time_s,
         redistribution_time_s=stay["redistribution_time_s"],
         decision=stay["decision"],

@@ -6,15 +6,18 @@ Names and reasons become `Text`, never markup, so that a job called `[red]` is s
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from dq_client.show.report.bars import BarRow
+from dq_client.base.states import NOT_STARTED
 from dq_client.show.report.growth import Growth, StayView
-from dq_client.show.report.text import processors, seconds, shortened
+from dq_client.show.report.text import printable, processors, seconds, shortened
 
 STATE_STYLE = {
     "held": "dim",
@@ -105,27 +108,29 @@ def job_colour(job: int) -> str:
     return JOB_COLOURS[job % len(JOB_COLOURS)]
 
 
-def draw_bars(jobs: list[BarRow], processors: int, height: int) -> RenderableType:
+def draw_bars(jobs: Iterable[dict[str, Any]], processors: int, height: int) -> RenderableType:
     """A bar of processors per active job, for `dq watch`; `processors`: of the cluster."""
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(justify="right", no_wrap=True)
     for _ in range(3):
         table.add_column(no_wrap=True)
-    shown = jobs[: max(1, height - 4)]
+    by_id = sorted(jobs, key=lambda job: int(job["id"]))
+    shown = by_id[: max(1, height - 4)]
     for job in shown:
-        length = -(-JOB_BAR_WIDTH * job.processors // max(1, processors))
-        spot = f"  ★ {job.sweet_spot}" if job.sweet_spot else ""
+        held = 0 if job["state"] in NOT_STARTED else job["processors"]
+        length = -(-JOB_BAR_WIDTH * held // max(1, processors))
+        spot = f"  ★ {job['sweet_spot']}" if job["sweet_spot"] else ""
         table.add_row(
-            Text(f"{job.id}", "bold"),
-            Text(shortened(job.name, 20)),
-            Text(job.state, STATE_STYLE.get(job.state, "")),
+            Text(f"{job['id']}", "bold"),
+            Text(shortened(printable(job["name"]), 20)),
+            Text(job["state"], STATE_STYLE.get(job["state"], "")),
             Text.assemble(
-                ("█" * length, job_colour(job.id)),
+                ("█" * length, job_colour(job["id"])),
                 ("·" * (JOB_BAR_WIDTH - length), "dim"),
-                f" {job.processors} of {processors}{spot}",
+                f" {held} of {processors}{spot}",
             ),
         )
-    hidden = len(jobs) - len(shown)
+    hidden = len(by_id) - len(shown)
     if hidden:
         table.add_row("", Text(f"and {hidden} more", "dim"))
     return table

@@ -65,21 +65,15 @@ class Detail(Screen[None]):
         """Ask the server in a thread of its own, and show the answers."""
         stream = self._stream
         try:
-            job = self._data(m.JobQuery(self.job))
+            job = self._asker.data(m.JobQuery(self.job))
             if stream:
                 more: object = Text(printable_lines(log_tail(self._asker, self.job, stream)))
             else:
-                more = self._story(self._data(m.WhyQuery(self.job)))
+                more = self._story(self._asker.data(m.WhyQuery(self.job)))
         except DQError as e:
             self.app.call_from_thread(self._show, None, Text(str(e)), stream)
             return
         self.app.call_from_thread(self._show, job, more, stream)
-
-    def _data(self, body: m.RequestBody) -> dict[str, Any]:
-        reply = self._asker.ask(body)
-        assert isinstance(reply, m.Data)
-        found: dict[str, Any] = reply.data
-        return found
 
     def _show(self, job: dict[str, Any] | None, more: Any, stream: str) -> None:
         if not self.is_attached or stream != self._stream:

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from dq_client.base.states import ENDED, NOT_STARTED
-from dq_client.show.report.bars import sparkline
 from dq_client.show.report.text import printable, seconds
 
 Row = dict[str, Any]
 BAR_WIDTH = 12
 EIGHTHS = " ▏▎▍▌▋▊▉"
+SPARKS = "▁▂▃▄▅▆▇█"
 GOOD, BUSY, WAITS, BAD, PLAIN, SOFT = "good", "busy", "waits", "bad", "", "soft"
 STATE_TONE = {
     **dict.fromkeys(("done", "up"), GOOD),
@@ -207,3 +207,20 @@ def decisions_wanted(rows: list[Row], text: str) -> list[Row]:
         return not text or str(row["job"]) == text or text in words
 
     return [row for row in reversed(rows) if fits(row)]
+
+
+def sparkline(stays: list[dict[str, Any]], start_s: float | None, now_s: float, width: int) -> str:
+    """Sizes over the run time in `width` characters; the largest size so far is the full height."""
+    if not stays or start_s is None:
+        return ""
+    peak = max(1, *(stay["processors"] for stay in stays))
+    span = max(now_s - start_s, 1e-9)
+    marks = []
+    for i in range(width):
+        until_s = start_s + span * (i + 1) / width
+        size = stays[0]["processors"]
+        for stay in stays:
+            if stay["since_s"] < until_s:
+                size = stay["processors"]
+        marks.append(SPARKS[min(len(SPARKS) - 1, (len(SPARKS) * size - 1) // peak)])
+    return "".join(marks)

@@ -138,16 +138,12 @@ class Site:
 
     def _asked(self, body: m.RequestBody) -> Response:
         try:
-            reply = self._asker.ask(body)
+            return _json({"schema": SCHEMA, **self._asker.data(body)})
         except DQError as e:
             return _refused(e)
-        assert isinstance(reply, m.Data)
-        return _json({"schema": SCHEMA, **reply.data})
 
     def _now_s(self) -> float:
-        reply = self._asker.ask(m.StatusQuery())
-        assert isinstance(reply, m.Data)
-        return float(reply.data["now_s"])
+        return float(self._asker.data(m.StatusQuery())["now_s"])
 
     async def _starts(self, _: Request) -> Response:
         return _json({"schema": SCHEMA, **await run_in_threadpool(self._forecast.read)})

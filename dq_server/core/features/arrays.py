@@ -75,10 +75,8 @@ class Array:
 
 
 @dataclass(slots=True)
-class ArraysKnown(Record):
+class ArraysKnown(Record, key="ArraysKnown"):
     """Of the state: arrays of which a job is still known, by id."""
-
-    key = "ArraysKnown"
 
     by_id: dict[int, Array] = field(default_factory=dict)
 
@@ -168,7 +166,7 @@ class Arrays(Feature):
         if array is None or job.state is not JobState.WAITING or not array.full:
             return []
         figures = {"array": array.id, "inside": len(array.inside), "at_most": array.at_most}
-        return [because("array_full", index=_index(job), **figures)]
+        return [because("array_full", index=array.indices[job.id - array.first], **figures)]
 
     def view(self, state: State, job: Job) -> Mapping[str, Any]:
         element = job.spec.element
@@ -227,11 +225,6 @@ def _of(state: State, job: Job) -> Array | None:
     """The job's array. Asked first for its element: most have none, and millions are simulated."""
     element = job.spec.element
     return ArraysKnown.of(state).by_id[element.array] if element is not None else None
-
-
-def _index(job: Job) -> int:
-    assert job.spec.element is not None, "asked of jobs of arrays only"
-    return job.spec.element.index
 
 
 def _leaves(turn: Turn, array: Array, job: Job) -> None:

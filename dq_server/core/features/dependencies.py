@@ -56,19 +56,15 @@ class DependencyOptions(Options):
 
 
 @dataclass(slots=True)
-class Unmet(Record):
+class Unmet(Record, key="Unmet"):
     """Of a job: those that must end before it is queued."""
-
-    key = "Unmet"
 
     jobs: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class Followers(Record):
+class Followers(Record, key="Followers"):
     """Of the state: job that has not ended -> jobs that have it in `Unmet`."""
-
-    key = "Followers"
 
     of_job: dict[int, list[int]] = field(default_factory=dict)
 
@@ -78,7 +74,7 @@ class Dependencies(Feature):
         """Refuse a job that would wait for ever."""
         if not _follows(spec):
             return
-        cancel = turn.options(DependencyOptions).failed == "cancel"
+        cancel = turn.config.of(DependencyOptions).failed == "cancel"
         for job_id in spec.follows:
             other = turn.state.jobs.get(job_id)
             if other is None:
@@ -125,7 +121,7 @@ class Dependencies(Feature):
         unmet.remove(job.id)
         if _fails(waiter.spec, job):
             reason = _failed(waiter.spec, job)
-            if turn.options(DependencyOptions).failed == "cancel":
+            if turn.config.of(DependencyOptions).failed == "cancel":
                 turn.doom(waiter, JobState.KILLED, reason)
                 return
             if waiter.state is JobState.WAITING:

@@ -82,10 +82,8 @@ class Drain:
 
 
 @dataclass(slots=True)
-class Drains(Record):
+class Drains(Record, key="Drains"):
     """Of the state."""
-
-    key = "Drains"
 
     nodes: dict[str, Drain] = field(default_factory=dict)
     gone: dict[str, str] = field(default_factory=dict)  # nodes that have left -> their agent's life
@@ -256,7 +254,9 @@ class Draining(Feature):
         cannot = _cannot_leave(job, withheld)
         if not cannot:
             return [because("drain_leaves_soon", **figures)]
-        ends = [d.deadline_s for d in _drains_at(state, there) if d.deadline_s is not None]
+        nodes, node_of = Drains.of(state).nodes, state.processors.node_of
+        deadlines = (nodes[node_of[p]].deadline_s for p in there)
+        ends = [deadline_s for deadline_s in deadlines if deadline_s is not None]
         until = f"for another {max(0.0, min(ends) - turn.now):.0f} s" if ends else "until it ends"
         return [because("drain_stays", cannot=cannot, until=until, **figures)]
 
@@ -392,8 +392,3 @@ def _cannot_leave(job: Job, withheld: set[int]) -> str:
     if _target(job, stays) is None and not withheld.isdisjoint(job.allocation):
         return f"no legal size fits on the {stays} that stay"
     return ""
-
-
-def _drains_at(state: State, processors: Iterable[int]) -> list[Drain]:
-    node_of, drains = state.processors.node_of, Drains.of(state).nodes
-    return [drains[name] for name in dict.fromkeys(node_of[p] for p in processors)]

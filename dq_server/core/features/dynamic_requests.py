@@ -23,17 +23,16 @@ from dataclasses import replace
 from dq_server.core.feature import Change, Feature, Rank, What, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRequest, Outcome, RequestAnswer
-from dq_server.core.model.bounds import bound
 from dq_server.core.model.decisions import Start, Verdict
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition, InvariantViolation
-from dq_server.core.model.fairness import DfsConfig, Ledger
 from dq_server.core.model.jobs import Job, JobKind, JobState
 from dq_server.core.model.placing import claim, find, room
+from dq_server.core.model.quota_use import bound
 from dq_server.core.model.reasons import Reason, because, declare
-from dq_server.core.model.requests import Asked, DynamicRequest, Release, Waiting
+from dq_server.core.model.requests import Asked, DfsConfig, DynamicRequest, Ledger, Release, Waiting
 from dq_server.core.model.state import State
 from dq_server.core.planning import INF, free
-from dq_server.core.planning.delays import Delays, end_of
+from dq_server.core.planning.backfill import Delays, end_of
 from dq_server.core.turn import Turn
 
 declare(
@@ -91,11 +90,15 @@ class Requests(Feature):
         """Grant, reject or keep waiting every request, first come first served. Nobody starts."""
         waiting = Waiting.of(turn.state).jobs
         if waiting:
-            depth = turn.options(DfsConfig).reservation_delay_depth
+            depth = turn.config.of(DfsConfig).reservation_delay_depth
             planned = Delays(turn.state, turn.config, turn.now, depth)
             for job in list(waiting.values()):
+                request = Asked.of(job).request
+                assert request is not None, "`Waiting` lists jobs whose request waits"
                 if job.resize is None:  # else it gets its answer when that is done
-                    _serve(turn, planned, job)
+                    refusal = _try(turn, planned, job, request)
+                    if refusal is not None:
+                        _refuse(turn, planned, job, request, refusal)
         return []
 
     def deadline(self, turn: Turn) -> Iterable[float]:
@@ -260,26 +263,21 @@ def _check_size(state: State, job: Job, size: int) -> None:
 # --- serving ---------------------------------------------------------------------------------
 
 
-def _serve(turn: Turn, planned: Delays, job: Job) -> None:
-    request = Asked.of(job).request
-    assert request is not None, "`Waiting` lists jobs whose request waits"
-    refusal = _try(turn, planned, job, request)
-    if refusal is not None:
-        _refuse(turn, planned, job, request, refusal)
-
-
 def _try(turn: Turn, planned: Delays, job: Job, request: DynamicRequest) -> Reason | None:
     """Grant a request if it may be granted now; otherwise the reason why not."""
     state, policy, more, now = turn.state, turn.policies.grant, request.more, turn.now
     limited = _limited(state, job, more)
     if limited is not None:
         return limited
-    dfs = turn.options(DfsConfig)
+    dfs = turn.config.of(DfsConfig)
     processors = find(state, job, more, one_node=dfs.one_node)
     promised = room(state, job) >= more and free(state, now, end_of(job, now), job) < more
     if (processors is None or promised) and policy.may_change:
-        where = f", promised to {_promised_to(state)}" if promised else _not_there(job)
-        where = where if state.idle >= more else ""
+        where, needs = "", job.spec.needs
+        if promised and state.idle >= more:
+            where = f", promised to {state.features.promises(state)[-1].claimant}"
+        elif state.idle >= more:
+            where = f", not all on nodes with {needs.words}" if needs else ", not all on one node"
         return because("dyn_too_few", more=more, idle=state.idle, where=where)
     delays = planned.of_others(job, more) if policy.measures else []
     grant = policy.decide(state, job, more, delays, turn.config, now)
@@ -320,7 +318,7 @@ def _exchange(turn: Turn, job: Job) -> None:
     assert request is not None, "only a request that was granted"
     pool.give_back(job.reserved)  # no rank was started there yet
     job.reserved = ()
-    found = find(state, job, request.more, one_node=turn.options(DfsConfig).one_node)
+    found = find(state, job, request.more, one_node=turn.config.of(DfsConfig).one_node)
     if found is not None and free(state, turn.now, end_of(job, turn.now), job) >= request.more:
         claim(state, job, found)
         job.reserved = found
@@ -328,17 +326,6 @@ def _exchange(turn: Turn, job: Job) -> None:
         asked.request = replace(request, granted=False)
         Waiting.of(state).jobs[job.id] = job
     state.plan(job, job.planned_end_s)
-
-
-def _not_there(job: Job) -> str:
-    """What is wrong with idle processors that are enough, for people."""
-    needs = job.spec.needs
-    return f", not all on nodes with {needs.words}" if needs else ", not all on one node"
-
-
-def _promised_to(state: State) -> str:
-    """Whose claims stand in the way, for people."""
-    return state.features.promises(state)[-1].claimant
 
 
 def _refuse(

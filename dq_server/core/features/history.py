@@ -20,10 +20,9 @@ from typing import Any
 
 from dq_server.core.feature import Feature
 from dq_server.core.model.errors import ConfigError
-from dq_server.core.model.fitting import ADAPTABLE
-from dq_server.core.model.jobs import Job, JobKind, JobState
+from dq_server.core.model.jobs import ADAPTABLE, Job, JobKind, JobState
 from dq_server.core.model.options import Options
-from dq_server.core.model.phases import Phases
+from dq_server.core.model.performance import Phases
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.records import Record
 from dq_server.core.model.sizes import Configuration
@@ -73,10 +72,8 @@ class AppHistory:
 
 
 @dataclass(slots=True)
-class Runs(Record):
+class Runs(Record, key="Runs"):
     """Of the state: application -> what its runs have shown, the least recently run first."""
-
-    key = "Runs"
 
     by_application: OrderedDict[str, AppHistory] = field(default_factory=OrderedDict)
 
@@ -125,7 +122,7 @@ class History(Feature):
         if not data.measured(turn.config.samples):
             return
         expected_s, time_s = data.recalled.pop(at), data.known[at]
-        tolerance = turn.options(HistoryOptions).tolerance
+        tolerance = turn.config.of(HistoryOptions).tolerance
         if abs(time_s - expected_s) <= tolerance * expected_s:
             return
         for other in data.recalled:
@@ -144,7 +141,7 @@ class History(Feature):
         if job.state is not JobState.DONE or not name:
             return
         measured = {c: t for c, t in data.known.items() if c not in data.recalled}
-        if not measured or turn.options(HistoryOptions).learn == "never":
+        if not measured or turn.config.of(HistoryOptions).learn == "never":
             return
         history = Runs.of(turn.state).by_application
         old = history.pop(name, None)
@@ -165,7 +162,7 @@ class History(Feature):
 
 def _known(turn: Turn, job: Job) -> AppHistory | None:
     name = job.spec.application
-    if not name or turn.options(HistoryOptions).learn == "never":
+    if not name or turn.config.of(HistoryOptions).learn == "never":
         return None
     return Runs.of(turn.state).by_application.get(name)
 

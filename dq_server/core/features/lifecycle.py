@@ -14,6 +14,15 @@ After a loss of events what they have numbered is still there, so no number is g
 that was submitted in the lost events may have processes, and one that waits as far as we know may
 have been started in them. Under a number that was used again an agent would take the old processes
 for the new ones.
+
+What a job inherits of its environment is in its spec, because a restart of the server, or of the
+job, needs it. It may hold what nobody else should read, and thousands of ended jobs are remembered,
+so a job that has ended has none any more. What never reaches a job by itself is said in the table
+[environment]:
+
+    [environment]
+    secrets = ["*TOKEN*", "*SECRET*"]     # patterns of names; `dq submit --env NAME` names one all
+                                          # the same
 """
 
 from __future__ import annotations
@@ -27,22 +36,23 @@ from dq_server.core.feature import Feature, What, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.decisions import Ending, Start
 from dq_server.core.model.errors import (
+    ConfigError,
     InfeasibleRequest,
     InsufficientResources,
     InvalidSpec,
     InvalidTransition,
 )
 from dq_server.core.model.jobs import ENDED, Job, JobState
-from dq_server.core.model.launching import Launching
+from dq_server.core.model.launching import Launching, Worlds
+from dq_server.core.model.options import Options
 from dq_server.core.model.pool import Pool
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.records import Record
-from dq_server.core.model.restarts import unheard
 from dq_server.core.model.spec import JobSpec
 from dq_server.core.model.state import State
-from dq_server.core.model.worlds import Worlds
 from dq_server.core.planning import INF, free
-from dq_server.core.planning.delays import first_delayed
+from dq_server.core.planning.backfill import first_delayed
+from dq_server.core.transaction import unheard
 from dq_server.core.turn import Turn
 
 EDITABLE = (JobState.HELD, JobState.WAITING, JobState.QUEUED)
@@ -63,10 +73,8 @@ declare(
 
 
 @dataclass(slots=True)
-class Attached(Record):
+class Attached(Record, key="Attached"):
     """Of a job that attached itself; empty for all others."""
-
-    key = "Attached"
 
     pids: tuple[int, ...] = ()  # of the ranks that it started with
 
@@ -376,3 +384,24 @@ def _named(nodes: tuple[str, ...]) -> str:
 
 def _how_late(delay_s: float) -> str:
     return "nobody knows when" if delay_s == INF else f"{delay_s:.0f} s later"
+
+
+SECRETS = (
+    *("*TOKEN*", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*", "*CREDENTIAL*"),
+    *("*API_KEY*", "*APIKEY*", "*ACCESS_KEY*", "*PRIVATE_KEY*", "AWS_*", "SSH_AUTH_SOCK"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentOptions(Options):
+    """secrets  patterns of variables that a job does not inherit, in whatever case"""
+
+    table = "environment"
+
+    secrets: tuple[str, ...] = SECRETS
+
+    def validate(self) -> None:
+        if "" in self.secrets:
+            raise ConfigError(
+                '[environment] secrets: "" fits no variable; give patterns: "*TOKEN*"'
+            )

@@ -20,15 +20,13 @@ from dataclasses import dataclass, field
 
 from dq_server.core.feature import Feature, handles
 from dq_server.core.model import events as ev
-from dq_server.core.model.answers import Promises
 from dq_server.core.model.ends import NodeOptions, can_move
 from dq_server.core.model.errors import InvalidSpec, InvalidTransition, InvariantViolation
 from dq_server.core.model.events import MaintenanceWindow
-from dq_server.core.model.fitting import smallest_start
-from dq_server.core.model.jobs import Job, JobState
+from dq_server.core.model.jobs import Job, JobState, smallest_start
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.records import Record
-from dq_server.core.model.state import State
+from dq_server.core.model.state import Promises, State
 from dq_server.core.model.stepfunction import StepFunction
 from dq_server.core.turn import INF, Turn
 
@@ -39,10 +37,8 @@ declare(
 
 
 @dataclass(slots=True)
-class Windows(Record):
+class Windows(Record, key="Windows"):
     """Of the state: windows that are not over, and which of their nodes drain for them."""
-
-    key = "Windows"
 
     by_name: dict[str, MaintenanceWindow] = field(default_factory=dict)
     drained: dict[str, list[str]] = field(default_factory=dict)
@@ -162,7 +158,7 @@ def _ahead(state: State) -> Iterator[MaintenanceWindow]:
 
 
 def _drains_s(turn: Turn, window: MaintenanceWindow) -> float:
-    return window.start_s - turn.options(NodeOptions).end_lead_s
+    return window.start_s - turn.config.of(NodeOptions).end_lead_s
 
 
 def _before_end(turn: Turn, job: Job) -> list[MaintenanceWindow]:

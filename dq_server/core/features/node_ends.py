@@ -20,7 +20,6 @@ from contextlib import suppress
 
 from dq_server.core.feature import Change, Feature, What
 from dq_server.core.model import events as ev
-from dq_server.core.model.answers import Place, PlaceOf
 from dq_server.core.model.decisions import Start
 from dq_server.core.model.ends import (
     INF,
@@ -38,7 +37,7 @@ from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
 from dq_server.core.model.jobs import Job, JobSpec
 from dq_server.core.model.pool import PoolOptions
 from dq_server.core.model.reasons import Reason, because, declare
-from dq_server.core.model.state import State
+from dq_server.core.model.state import Place, PlaceOf, State
 from dq_server.core.pool_queues import lasting as may_last
 from dq_server.core.pool_queues import under_way
 from dq_server.core.turn import Turn
@@ -83,7 +82,7 @@ class NodeEnds(Feature):
 
     def admit(self, turn: Turn, spec: JobSpec, count: int, *, running: bool) -> None:
         """Refuse what could be placed nowhere."""
-        ends, pool = known(turn.state), turn.options(PoolOptions)
+        ends, pool = known(turn.state), turn.config.of(PoolOptions)
         if spec.planned_s is None or spec.protection is not None or spec.kind in MOVABLE:
             return
         if ends is None and pool.lasts_s is None and not pool.queues:
@@ -113,7 +112,9 @@ class NodeEnds(Feature):
             ends.aside = sorted(
                 job.id
                 for job in state.queue.values()
-                if not can_move(job) and _too_long(state, ends, job, turn.now)
+                if not can_move(job)
+                and lasting(state, ends, needed_until_s(state, ends, job, turn.now))
+                < job.preferred.size
             )
         return []
 
@@ -149,14 +150,9 @@ class NodeEnds(Feature):
         return [reason, *under_way(turn, job)]
 
 
-def _too_long(state: State, ends: Ends, job: Job, now: float) -> bool:
-    until_s = needed_until_s(state, ends, job, now)
-    return lasting(state, ends, until_s) < job.preferred.size
-
-
 def _drains(turn: Turn, ends: Ends) -> list[tuple[str, float]]:
     """Nodes that are up and were not told to drain yet, and when they are."""
-    nodes, lead_s = turn.state.processors.nodes, turn.options(NodeOptions).end_lead_s
+    nodes, lead_s = turn.state.processors.nodes, turn.config.of(NodeOptions).end_lead_s
     return [
         (name, until_s - ends.lead_s(name, lead_s))
         for name, until_s in ends.until_s.items()

@@ -14,16 +14,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from dq_server.core.feature import Feature
-from dq_server.core.model.answers import Place, PlaceOf, Promises
 from dq_server.core.model.errors import InfeasibleRequest
-from dq_server.core.model.fitting import smallest_start
-from dq_server.core.model.jobs import Job, JobSpec, JobState
+from dq_server.core.model.jobs import Job, JobSpec, JobState, smallest_start
 from dq_server.core.model.needs import Needs
 from dq_server.core.model.placing import Placed, capable, check, described, room
 from dq_server.core.model.pool import Pool, PoolOptions
 from dq_server.core.model.processors import Node
 from dq_server.core.model.reasons import Reason, because, declare
-from dq_server.core.model.state import State
+from dq_server.core.model.state import Place, PlaceOf, Promises, State
 from dq_server.core.turn import Turn
 
 declare(
@@ -49,7 +47,7 @@ class Placing(Feature):
         """Refuse a job that no nodes could ever hold."""
         needs = spec.needs
         # What the nodes of a pool have is known when they join.
-        if needs is None or turn.options(PoolOptions).max:
+        if needs is None or turn.config.of(PoolOptions).max:
             return
         nodes = [node for node in turn.state.processors.nodes.values() if node.up]
         most = sum(capable(node, needs) for node in nodes)

@@ -89,7 +89,7 @@ class Pooling(Feature):
             )
         learned = bool(event.node) and not ticket.node  # an engine may say it later than the grant
         ticket.node = event.node or ticket.node
-        lasts_s = turn.options(PoolOptions).lasts_s_of(ticket.queue)
+        lasts_s = turn.config.of(PoolOptions).lasts_s_of(ticket.queue)
         if event.until_s is not None:
             ticket.until_s = event.until_s
         elif ticket.until_s is None and lasts_s is not None:  # no later, until the engine says when
@@ -200,11 +200,11 @@ class Pooling(Feature):
 
     def measured(self, turn: Turn, job: Job) -> None:
         """Whether the job would grow if it could may be known now."""
-        if turn.options(PoolOptions).max and not turn.state.queue:
+        if turn.config.of(PoolOptions).max and not turn.state.queue:
             turn.schedule()
 
     def _passed(self, turn: Turn) -> None:
-        options, state = turn.options(PoolOptions), turn.state
+        options, state = turn.config.of(PoolOptions), turn.state
         if not options.max and Pool.known(state) is None:
             return
         Pool.of(state).looked_s = turn.now
@@ -224,10 +224,10 @@ class Pooling(Feature):
         """When a node has been idle, or awaited, for long enough, or the engine is asked again."""
         if Pool.known(turn.state) is None or turn.state.paused:  # no pass is made
             return ()
-        lead_s = turn.options(NodeOptions).end_lead_s
+        lead_s = turn.config.of(NodeOptions).end_lead_s
         # Not those after `now`: an event that makes no pass may have come just after the time.
         looked_s = Pool.of(turn.state).looked_s
-        return decision_times(turn.state, turn.options(PoolOptions), lead_s, looked_s)
+        return decision_times(turn.state, turn.config.of(PoolOptions), lead_s, looked_s)
 
     # --- to be seen -----------------------------------------------------------------------------
 
@@ -344,7 +344,7 @@ def _failed(turn: Turn, number: int, queue: str, why: str) -> None:
 
     Many refusals at once, of one request for many nodes, are one.
     """
-    pool, now, options = Pool.of(turn.state), turn.now, turn.options(PoolOptions)
+    pool, now, options = Pool.of(turn.state), turn.now, turn.config.of(PoolOptions)
     pause = pool.pause(queue)
     if queue:
         pool.queues[queue] = pause
@@ -378,7 +378,7 @@ def _arriving(pool: Pool) -> list[Ticket]:
 
 def _expect(turn: Turn) -> None:
     """Find out again which nodes are expected when."""
-    pool, options = Pool.of(turn.state), turn.options(PoolOptions)
+    pool, options = Pool.of(turn.state), turn.config.of(PoolOptions)
     takes_s = pool.start_takes_s(options)
     pool.arriving = sorted(
         ((t.asked_s if t.granted_s is None else t.granted_s) + takes_s, t.shape.processors)

@@ -1,6 +1,6 @@
 """Jobs whose evolution is known when they are submitted: the server carries their profiles out.
 
-Source: Klein & Pérez 2011 (../evolution.py), here online and beside jobs of every other kind. The
+Source: Klein & Pérez 2011 (model/profile.py), here online and beside jobs of every other kind. The
 option `fit` says how a profile may be delayed and expanded. What was scheduled is a promise:
 
 waiting   Such a job gets its scheduled profile in queue order, beside what running jobs are planned
@@ -29,10 +29,8 @@ from dataclasses import dataclass, field, replace
 from math import ceil, floor
 from typing import Any
 
-from dq_server.core.evolution import fit_rule, place
 from dq_server.core.feature import Change, Feature, Rank, What
 from dq_server.core.model.actions import WarnJob
-from dq_server.core.model.answers import Place, PlaceOf, Promises
 from dq_server.core.model.decisions import Start, Verdict
 from dq_server.core.model.errors import ConfigError, InvariantViolation
 from dq_server.core.model.jobs import ACTIVE, Job, JobState
@@ -42,10 +40,12 @@ from dq_server.core.model.profile import (
     EvolutionProfile,
     InfeasibleProfileError,
     ScheduledProfile,
+    fit_rule,
+    place,
 )
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.records import Record
-from dq_server.core.model.state import State
+from dq_server.core.model.state import Place, PlaceOf, Promises, State
 from dq_server.core.model.stepfunction import StepFunction
 from dq_server.core.planning import INF, running
 from dq_server.core.turn import Turn
@@ -92,10 +92,8 @@ class ProfileOptions(Options):
 
 
 @dataclass(slots=True)
-class Promise(Record):
+class Promise(Record, key="Promise"):
     """Of a job with a profile: what was promised to it, and where it is."""
-
-    key = "Promise"
 
     scheduled: ScheduledProfile | None = None
     step: int = 0  # of `scheduled`: the last one whose beginning was noticed
@@ -104,10 +102,8 @@ class Promise(Record):
 
 
 @dataclass(slots=True)
-class Profiled(Record):
+class Profiled(Record, key="Profiled"):
     """Of the state: jobs with a profile that wait, start or run, in order of submission."""
-
-    key = "Profiled"
 
     jobs: OrderedDict[int, Job] = field(default_factory=OrderedDict)
 
@@ -292,7 +288,7 @@ def _scheduled(job: Job) -> ScheduledProfile:
 def _place_waiting(turn: Turn) -> None:
     """Make and renew the promises of the waiting jobs, see the module's docstring."""
     state, now, capacity = turn.state, turn.now, prospect(turn.state)
-    rule = fit_rule(turn.options(ProfileOptions).fit)
+    rule = fit_rule(turn.config.of(ProfileOptions).fit)
     line = list(state.line(now))
     while line and not line[-1].spec.profile:  # who stands behind all profiles moves none
         line.pop()
@@ -394,7 +390,7 @@ def _promise(turn: Turn, job: Job, promised: ScheduledProfile) -> Reason:
         in_s=max(0.0, promised.start_s - turn.now),
         run_s=float(promised.end_s - promised.start_s),
         requested_s=float(requested_s),
-        fit=turn.options(ProfileOptions).fit,
+        fit=turn.config.of(ProfileOptions).fit,
     )
 
 
@@ -411,7 +407,7 @@ def _watch(turn: Turn, job: Job) -> None:
     elif promise.behind_s is None:
         promise.behind_s = now
         if not due:
-            grace_s = turn.options(ProfileOptions).grace_s
+            grace_s = turn.config.of(ProfileOptions).grace_s
             reason = because("profile_over", size=job.size, grace_s=grace_s)
             job.note(now, "warning", reason)
             turn.actions.append(WarnJob(job.id, reason))
@@ -425,7 +421,7 @@ def _verdict(turn: Turn, job: Job) -> Verdict:
     plan, now = _scheduled(job), turn.now
     size, idle, step, last = job.size, turn.state.idle, plan.step_at(now), len(plan.steps) - 1
     if step > last:
-        grace_s = turn.options(ProfileOptions).grace_s
+        grace_s = turn.config.of(ProfileOptions).grace_s
         return Verdict(None, because("profile_over", size=size, grace_s=grace_s))
     due = plan.steps[step][1]
     figures = {"size": size, "step": step + 1, "steps": last + 1}
@@ -456,7 +452,7 @@ def _overstays(turn: Turn, job: Job) -> Reason | None:
     if kill_s is None or kill_s > turn.now or scheduled is None:
         return None
     due = scheduled.nodes_at(turn.now)
-    grace_s = turn.options(ProfileOptions).grace_s
+    grace_s = turn.config.of(ProfileOptions).grace_s
     return because("profile_overstays", size=job.size, due=due, grace_s=grace_s)
 
 
@@ -466,4 +462,4 @@ def _kill_s(turn: Turn, job: Job) -> float | None:
         return None  # one that waits holds nothing: it is behind because others are
     if job.resize is not None and not job.resize.expand:  # it is about to release them
         behind_s = max(behind_s, job.resize.granted_s)
-    return behind_s + turn.options(ProfileOptions).grace_s
+    return behind_s + turn.config.of(ProfileOptions).grace_s

@@ -16,7 +16,7 @@ whatever exit code comes of it, the missing heartbeats tell seconds later. Then 
 its place in the queue, or it fails with the reason why it is not restarted.
 
 It may start on any legal size: it continues on the largest one up to its last that there is room
-for (`Job.preferred`, model/fitting.py).
+for (`Job.preferred`, model/jobs.py).
 
 Resizes by restart (docs/mpi.md), from RUNNING to STARTING. Not every MPI can take ranks into a
 running job, or let some leave. There the ranks write a copy of what is declared, say so
@@ -40,22 +40,25 @@ from dq_server.core.model.actions import JobRestarts
 from dq_server.core.model.decisions import Ending
 from dq_server.core.model.errors import InvalidTransition, InvariantViolation
 from dq_server.core.model.jobs import ACTIVE, Job, JobKind, JobState
-from dq_server.core.model.protection import Protection, torn_down
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.records import Record
-from dq_server.core.model.restarts import (
+from dq_server.core.model.sizes import largest_at_most
+from dq_server.core.model.spec import Protection, torn_down
+from dq_server.core.model.state import State
+from dq_server.core.transaction import (
     TRIES,
     Interruption,
     Succession,
+    back_off,
+    carried_out,
     end_guard,
     is_guarded,
     is_ready,
     is_whole,
     keep_guard,
+    succeed,
+    withdrawn,
 )
-from dq_server.core.model.sizes import largest_at_most
-from dq_server.core.model.state import State
-from dq_server.core.transaction import back_off, carried_out, succeed, withdrawn
 from dq_server.core.turn import Turn
 
 # Ends that were done to the job.
@@ -84,10 +87,8 @@ declare(
 
 
 @dataclass(slots=True)
-class Copies(Record):
+class Copies(Record, key="Copies"):
     """Of a job: what the application reported of its copies."""
-
-    key = "Copies"
 
     count: int = 0
     step: int = 0  # turns of its loop in the newest one
@@ -98,10 +99,8 @@ class Copies(Record):
 
 
 @dataclass(slots=True)
-class Interrupted(Record):
+class Interrupted(Record, key="Interrupted"):
     """Of the state: jobs that are RESTARTING."""
-
-    key = "Interrupted"
 
     jobs: dict[int, Job] = field(default_factory=dict)
 
@@ -180,7 +179,9 @@ class Protecting(Feature):
             case What.LOSING:
                 self._lost(turn, change.node, change.reason)
             case What.CAPACITY:
-                self._prefer_again(turn)
+                for job in turn.state.queue.values():  # on what could it start now?
+                    if job.restarts or is_guarded(job):
+                        _prefer(turn, job)
 
     def _lost(self, turn: Turn, node: str, reason: Reason | None) -> None:
         """Jobs that have not left the node yet were ended by its loss."""
@@ -192,12 +193,6 @@ class Protecting(Feature):
         for job in interrupted.values():
             if job.id in leaving and not job.gave_up:
                 job.end_reason = reason
-
-    def _prefer_again(self, turn: Turn) -> None:
-        """Look again at the restarted jobs that wait: on what could they start now?"""
-        for job in turn.state.queue.values():
-            if job.restarts or is_guarded(job):
-                _prefer(turn, job)
 
     def usable(self, turn: Turn, job: Job, idle: Sequence[int]) -> Sequence[int] | None:
         """First where its last start was: its partners' copies are there."""
@@ -393,13 +388,17 @@ def _decide(turn: Turn, job: Job) -> None:
         turn.finish(job, JobState.FAILED, reason)
 
 
-def _requeue(turn: Turn, job: Job, what: str, reason: Reason) -> None:
+def _requeue(turn: Turn, job: Job, what: str, reason: Reason, *, tries: int | None = None) -> None:
+    """`tries`: starts from the copy of a resize by restart that have failed; None: it has none."""
     job.move(JobState.QUEUED)
-    Interruption.of(job).whole = is_whole(job)
-    job.resizes = 0  # what says that its work was done is asked of the next start alone
+    if tries is None:
+        Interruption.of(job).whole = is_whole(job)
+        job.resizes = 0  # what says that its work was done is asked of the next start alone
     del Interrupted.of(turn.state).jobs[job.id]
     job.begin_again(reason)
-    if job.spec.protection is not None:
+    if tries is not None:
+        back_off(job, tries)
+    if tries is not None or job.spec.protection is not None:
         _prefer(turn, job)
     turn.enqueue(job)
     job.note(turn.now, what, reason)
@@ -414,15 +413,8 @@ def _back(turn: Turn, job: Job, why: Reason) -> None:
         turn.finish(job, JobState.FAILED, told)
         return
     assert found.former is not None, "a copy was made somewhere"
-    job.move(JobState.QUEUED)
-    del Interrupted.of(turn.state).jobs[job.id]
     reason = because("back_from_copy", size=found.former.size, tries=found.tries, why=why.text)
-    job.begin_again(reason)
-    back_off(job, found.tries)
-    _prefer(turn, job)
-    turn.enqueue(job)
-    job.note(turn.now, "restart", reason)
-    turn.actions.append(JobRestarts(job.id, job.instance, reason))
+    _requeue(turn, job, "restart", reason, tries=found.tries)
 
 
 def _prefer(turn: Turn, job: Job) -> None:

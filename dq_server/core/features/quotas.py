@@ -23,12 +23,18 @@ from functools import partial
 from heapq import heapify, heappop, heappush
 
 from dq_server.core.feature import Feature, Hold
-from dq_server.core.model.answers import Bound
 from dq_server.core.model.decisions import Start
 from dq_server.core.model.errors import InfeasibleRequest, InsufficientResources, InvariantViolation
-from dq_server.core.model.fitting import ADAPTABLE
-from dq_server.core.model.jobs import ACTIVE, Job, JobKind, JobSpec, JobState
-from dq_server.core.model.quota_use import QuotaUse, Uses, amount, hours_of, use_of
+from dq_server.core.model.jobs import ADAPTABLE, Job, JobKind, JobSpec, JobState
+from dq_server.core.model.quota_use import (
+    QuotaUse,
+    Uses,
+    amount,
+    bound,
+    bounds_of,
+    hours_of,
+    use_of,
+)
 from dq_server.core.model.quotas import (
     HOUR_S,
     INF,
@@ -60,18 +66,12 @@ declare(
     quota_behind="job {first} of {who} was submitted before it, and waits for the same limit",
     quota_free="the quota has room, so the job enters the queue at the next check of quotas",
     quota_size="starts on {next_size} instead of {size} processors: {who} may hold {limit} at once",
-    quota_growth="{who} may hold {limit} processors at once: other jobs hold {others} or are about"
-    " to, so this one has at most {most}",
-    quota_growth_waits="job {first} of {who} waits for processors ({limit} at once): no other job"
-    " grows meanwhile, this one stays on {size}",
 )
 
 
 @dataclass(slots=True)
-class QuotaHeld(Record):
+class QuotaHeld(Record, key="QuotaHeld"):
     """Of a job: whether a quota keeps it WAITING, and for which limit; NEW: nobody looked yet."""
-
-    key = "QuotaHeld"
 
     held: bool = False
     limit: str = NEW
@@ -84,7 +84,7 @@ class Quotas(Feature):
 
     def admit(self, turn: Turn, spec: JobSpec, count: int, *, running: bool) -> None:
         """Refuse what exceeds a limit for ever, and more jobs than may be in the system."""
-        for entity, limits in _bounds(turn.state, spec.user):
+        for entity, limits in bounds_of(turn.state, spec.user):
             _check_ever(spec, entity, limits)
             if limits.queued is None:
                 continue
@@ -104,11 +104,11 @@ class Quotas(Feature):
         """A job that has limits is let in by a pass, which looks at all that wait, in order."""
         if _held(job):
             return Hold()
-        return Hold(partial(_wait, job)) if _bounds(state, job.spec.user) else None
+        return Hold(partial(_wait, job)) if bounds_of(state, job.spec.user) else None
 
     def starts(self, turn: Turn) -> list[Start]:
         """Who may be in the queue? Nobody starts."""
-        options, state = turn.options(QuotaOptions), turn.state
+        options, state = turn.config.of(QuotaOptions), turn.state
         if options.limited:
             _meter(turn)
             if QuotaUse.of(state).tightened(state, options, turn.now):
@@ -119,10 +119,10 @@ class Quotas(Feature):
 
     def deadline(self, turn: Turn) -> Iterable[float]:
         """When a window will have moved on for those who wait for that."""
-        options, state = turn.options(QuotaOptions), turn.state
+        options, state = turn.config.of(QuotaOptions), turn.state
         for limit, ids in QuotaWaits.of(state).by_limit.items():
             for entity, limits in options.of(state.jobs[ids[0]].spec.user):
-                if limit == _limit(entity, "hours"):
+                if limit == entity.limit("hours"):
                     _, free_s = hours_of(state, entity, limits, turn.now)
                     if turn.now < free_s < INF:
                         yield free_s
@@ -130,23 +130,17 @@ class Quotas(Feature):
     def withdrawn(self, turn: Turn, job: Job) -> None:
         """It is on hold, or has ended: it waits for no limit, and keeps no place."""
         _forget(turn.state, job)
-        restarting = QuotaWaits.of(turn.state).restarting
-        if job.id in restarting:
-            restarting.remove(job.id)
-            turn.state.touch(job)
+        _leave_place(turn.state, job)
 
     def queued(self, turn: Turn, job: Job) -> None:
         """A restarted job is back; it waits again only if limits have changed meanwhile."""
-        restarting = QuotaWaits.of(turn.state).restarting
-        if job.id in restarting:
-            restarting.remove(job.id)
-            turn.state.touch(job)
+        _leave_place(turn.state, job)
 
     # --- while it runs --------------------------------------------------------------------------
 
     def started(self, turn: Turn, job: Job) -> None:
         """Its hours count from now on."""
-        if turn.options(QuotaOptions).limited:
+        if turn.config.of(QuotaOptions).limited:
             Metered.of(job).until_s = turn.now
             turn.state.touch(job)
 
@@ -157,30 +151,9 @@ class Quotas(Feature):
         if Metered.known(job) is not None:
             Metered.of(job).until_s = None
             turn.state.touch(job)
-        if job.state is JobState.RESTARTING and turn.options(QuotaOptions).limited:
+        if job.state is JobState.RESTARTING and turn.config.of(QuotaOptions).limited:
             QuotaWaits.of(turn.state).restarting.append(job.id)
             turn.state.touch(job)
-
-    def limit(self, state: State, job: Job, *, asked: bool) -> Bound | None:
-        """What the limits leave; nothing more while others wait for that, unless `asked`."""
-        found: list[Bound] = []
-        for entity, limits in _bounds(state, job.spec.user):
-            limit = limits.processors
-            if limit is None:
-                continue
-            counts = job.state in ACTIVE or job.id in state.queue
-            held = QuotaUse.of(state).of_entity(entity, limits).processors
-            others = held - (amount(job) if counts else 0)
-            most, who = max(0, limit - others), entity.words
-            reason = because("quota_growth", who=who, limit=limit, others=others, most=most)
-            waiting = QuotaWaits.of(state).by_limit.get(_limit(entity, "processors"))
-            if waiting and not asked and len(job.holds()) < most:
-                most = len(job.holds())
-                first = waiting[0]
-                reason = because("quota_growth_waits", who=who, limit=limit, first=first, size=most)
-            whose = f"{who} may hold {limit} processors at once"
-            found.append(Bound(most, limit, whose, reason))
-        return min(found, key=lambda b: b.most, default=None)
 
     # --- to be seen -----------------------------------------------------------------------------
 
@@ -188,7 +161,7 @@ class Quotas(Feature):
         """Why a job is kept out of the queue, and why one that runs does not grow."""
         if job.state is JobState.RUNNING and job.spec.kind is JobKind.MALLEABLE:
             larger = next((c.size for c in job.chain if c.size > job.size), None)
-            found = self.limit(turn.state, job, asked=False)
+            found = bound(turn.state, job)
             return [found.reason] if found and larger and larger > found.most else []
         if job.state is not JobState.WAITING or not _held(job):
             return []
@@ -217,17 +190,6 @@ class Quotas(Feature):
 # --- limits ----------------------------------------------------------------------------------
 
 
-def _limit(entity: Entity, what: str) -> str:
-    """The name of a limit, for those who wait for it."""
-    return f"{entity.words} {what}"
-
-
-def _bounds(state: State, user: str) -> Bounds:
-    """What the user's jobs are bound by."""
-    options: QuotaOptions = state.options(QuotaOptions)
-    return QuotaUse.of(state).bounds(options, user) if options.limited else []
-
-
 def _check_ever(spec: JobSpec, entity: Entity, limits: Limits) -> None:
     """InfeasibleRequest for a job that exceeds the limits though nobody else had anything."""
     least = spec.configurations[0].size if spec.kind in ADAPTABLE else spec.needed
@@ -244,7 +206,7 @@ def _check_ever(spec: JobSpec, entity: Entity, limits: Limits) -> None:
 def _check_now(turn: Turn, spec: JobSpec) -> None:
     """InsufficientResources for a program that runs already, and cannot wait for its turn."""
     book = QuotaUse.of(turn.state)
-    for entity, limits in _bounds(turn.state, spec.user):
+    for entity, limits in bounds_of(turn.state, spec.user):
         for what in WHATS:
             if _exceeds(turn, what, entity, limits, book, spec.initial.size):
                 reason = _why(turn, what, entity, limits, book, spec.initial.size)
@@ -294,13 +256,13 @@ def _blocked(
     for entity, limits in bounds:
         if limits.processors is not None and size > limits.processors:
             # The limit was higher when it was submitted: it must not stand in the way of others.
-            return _limit(entity, f"never {job.id}")
+            return entity.limit(f"never {job.id}")
         for what in WHATS:
             # The only one is that where it waits itself.
-            ahead = by_limit.get(_limit(entity, what)) if len(by_limit) > 1 else None
+            ahead = by_limit.get(entity.limit(what)) if len(by_limit) > 1 else None
             behind = ahead is not None and ahead[0] < job.id
             if behind or _exceeds(turn, what, entity, limits, book, size):
-                return _limit(entity, what)
+                return entity.limit(what)
     return None
 
 
@@ -352,6 +314,14 @@ def _forget(state: State, job: Job) -> None:
     held.held, held.limit = False, NEW
 
 
+def _leave_place(state: State, job: Job) -> None:
+    """No place is kept for the job, which is not on its way back into the queue any more."""
+    restarting = QuotaWaits.of(state).restarting
+    if job.id in restarting:
+        restarting.remove(job.id)
+        state.touch(job)
+
+
 def _put_back(turn: Turn) -> None:
     """Jobs leave the queue that do not fit any more beside what runs and those before them."""
     state, book = turn.state, Uses()
@@ -360,7 +330,7 @@ def _put_back(turn: Turn) -> None:
         book.add(job.spec.user, use_of(job, counts=True))
     leaving: list[tuple[Job, str]] = []
     for job in state.queue.values():
-        bounds = _bounds(state, job.spec.user)
+        bounds = bounds_of(state, job.spec.user)
         _fit(turn, job, bounds)
         limit = _blocked(turn, job, bounds, book, {})
         if limit is not None:
@@ -378,7 +348,7 @@ def _let_in(turn: Turn, quotas: Quotas) -> None:
     """The first that waits for each limit, in the order of submission, as long as they fit."""
     state = turn.state
     by_limit = QuotaWaits.of(state).by_limit
-    use, options = QuotaUse.of(state), turn.options(QuotaOptions)
+    use, options = QuotaUse.of(state), turn.config.of(QuotaOptions)
     heads = [
         (ids[0], limit)
         for limit, ids in by_limit.items()
@@ -414,12 +384,12 @@ def _explain(turn: Turn, job: Job) -> list[Reason]:
     first = state.jobs[QuotaWaits.of(state).by_limit[waits][0]]
     book = QuotaUse.of(state)
     told: list[Reason] = []
-    for entity, _ in _bounds(state, job.spec.user):
-        here = waits in (_limit(entity, what) for what in WHATS)
+    for entity, _ in bounds_of(state, job.spec.user):
+        here = waits in (entity.limit(what) for what in WHATS)
         if here and first is not job:
             told.append(because("quota_behind", first=first.id, who=entity.words))
     size = amount(first)
-    for entity, limits in _bounds(state, first.spec.user):
+    for entity, limits in bounds_of(state, first.spec.user):
         broken = [w for w in WHATS if _exceeds(turn, w, entity, limits, book, size)]
         why = [_why(turn, what, entity, limits, book, size) for what in broken]
         told += why if first is job else [_of_another(reason, first) for reason in why]

@@ -21,7 +21,6 @@ from typing import Any
 
 from dq_server.core.feature import Feature, Rank, handles
 from dq_server.core.model import events as ev
-from dq_server.core.model.answers import Place, PlaceOf, Promises
 from dq_server.core.model.decisions import Start, Verdict
 from dq_server.core.model.errors import (
     InfeasibleRequest,
@@ -36,7 +35,7 @@ from dq_server.core.model.pool import prospect
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.records import Record
 from dq_server.core.model.sizes import largest_at_most
-from dq_server.core.model.state import State
+from dq_server.core.model.state import Place, PlaceOf, Promises, State
 from dq_server.core.model.stepfunction import StepFunction
 from dq_server.core.planning import running
 from dq_server.core.turn import Turn
@@ -59,20 +58,16 @@ declare(
 
 
 @dataclass(slots=True)
-class Booked(Record):
+class Booked(Record, key="Booked"):
     """Of the state: reservations that are not over."""
-
-    key = "Booked"
 
     by_name: dict[str, AdvanceReservation] = field(default_factory=dict)
     begun: set[str] = field(default_factory=set)  # those whose beginning was noticed
 
 
 @dataclass(slots=True)
-class Inside(Record):
+class Inside(Record, key="Inside"):
     """Of a job: the reservation that it runs in; empty: none."""
-
-    key = "Inside"
 
     name: str = ""
 

@@ -1,9 +1,7 @@
-"""Remap points and resizes: the transaction prepare, then commit or abort.
+"""Remap points and resizes: prepare, then commit or abort (transaction.py).
 
-prepare   a remap point is answered `expand`, `shrink` or `regrid` (the same processors, another
-          grid); an expansion's processors are reserved
-commit    the application runs on its new size: processors are booked, or released
-abort     the application goes on at its old size: reserved processors return, nothing leaked
+A remap point is answered `continue`, `expand`, `shrink` or `regrid` (the same processors, another
+grid).
 
 Messages get lost: a remap point tells the size it runs on and the last resize it carried out, so a
 commit or an abort that never arrived is made up for at the next remap point.
@@ -18,20 +16,19 @@ from statistics import median
 from dq_server.core.feature import Feature, Rank, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRemap
-from dq_server.core.model.bounds import bound, within, without_growth
 from dq_server.core.model.decisions import Verdict
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
 from dq_server.core.model.jobs import Answer, Job, JobKind, JobState, PendingResize, Remap
-from dq_server.core.model.phases import Phases
-from dq_server.core.model.placing import placeable
+from dq_server.core.model.performance import Phases
+from dq_server.core.model.placing import placeable, within, without_growth
+from dq_server.core.model.quota_use import bound
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.sizes import Configuration, largest_at_most
 from dq_server.core.model.tracking import SpotOptions
 from dq_server.core.model.watch import WatchOptions, check_reachable
 from dq_server.core.model.workers import WorkerJobs
-from dq_server.core.offer import Offer, Waiting, offer_to
 from dq_server.core.planning import free
-from dq_server.core.policies.base import GiveWay
+from dq_server.core.policies.base import GiveWay, Offer, Waiting, offer_to
 from dq_server.core.transaction import abort, carried_out, commit, prepare, withdrawn
 from dq_server.core.turn import INF, Turn
 
@@ -84,7 +81,8 @@ class Resizing(Feature):
             _settle_pending(turn, job, event)
             if turn.pass_wanted:  # before the verdict, which must know what is idle and who waits
                 turn.make_pass()
-            _enter(job, event.loop)
+            if event.loop:
+                Phases.of(job).enter(job, event.loop)
             each = _pass_over(job, event)
             _record(turn, job, (*event.passed, event.iteration_time_s), iterations=each)
             answer = _decide(turn, job, event.seq)
@@ -199,12 +197,6 @@ def _settle_pending(turn: Turn, job: Job, event: ev.RemapPoint) -> None:
         commit(turn, job, pending, event.redistribution_time_s)
     else:
         abort(turn, job, pending, "the application went on without it")
-
-
-def _enter(job: Job, loop: str) -> None:
-    """Its program is in this loop, if it tells."""
-    if loop:
-        Phases.of(job).enter(job, loop)
 
 
 def _pass_over(job: Job, event: ev.RemapPoint) -> int:

@@ -19,19 +19,18 @@ from typing import Any
 from dq_server.core.feature import Feature, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerSpawn
-from dq_server.core.model.bounds import bound
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition, InvariantViolation
 from dq_server.core.model.jobs import Job, JobKind, JobState
-from dq_server.core.model.launching import Launching
+from dq_server.core.model.launching import Launching, Worlds
 from dq_server.core.model.places import note_nodes
 from dq_server.core.model.placing import take
+from dq_server.core.model.quota_use import bound
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.records import Record
 from dq_server.core.model.requests import Asked
 from dq_server.core.model.state import State
-from dq_server.core.model.worlds import Worlds
 from dq_server.core.planning import free
-from dq_server.core.planning.delays import first_delayed
+from dq_server.core.planning.backfill import first_delayed
 from dq_server.core.turn import Turn
 
 OWN_END_WITHIN_S = 10.0  # ranks of a world that a program has told to end are gone by then
@@ -64,10 +63,8 @@ class Spawned:
 
 
 @dataclass(slots=True)
-class Spawns(Record):
+class Spawns(Record, key="Spawns"):
     """Of a job, in its latest start."""
-
-    key = "Spawns"
 
     # What was answered, oldest first; by agent and its ticket.
     answers: dict[str, AnswerSpawn] = field(default_factory=dict)
@@ -95,7 +92,7 @@ class Spawning(Feature):
             since_s = spawns.waits.setdefault(ticket, turn.now)
             if turn.now - since_s < OWN_END_WITHIN_S and _may_wait(turn.state, job, event):
                 return
-            known = _answer(turn, job, event)
+            known = _expanding(turn, job, event) if event.world else _wanted(turn, job, event)
             del spawns.waits[ticket]
             spawns.answers[ticket] = known
             if len(spawns.answers) > ANSWERS_KEPT:
@@ -183,10 +180,6 @@ def _may_wait(state: State, job: Job, event: ev.SpawnRequested) -> bool:
     return not event.world and kind and idle < count <= idle + len(job.spawned) + vacating
 
 
-def _answer(turn: Turn, job: Job, event: ev.SpawnRequested) -> AnswerSpawn:
-    return _expanding(turn, job, event) if event.world else _wanted(turn, job, event)
-
-
 def _expanding(turn: Turn, job: Job, event: ev.SpawnRequested) -> AnswerSpawn:
     """The ranks of a granted expansion."""
     pending, count = job.resize, len(event.program_of)
@@ -254,11 +247,6 @@ def _refusal(turn: Turn, job: Job, count: int, idle: int) -> Reason | None:
     if count > idle:
         promised = ", the others are promised" if state.idle > idle else ""
         return because("spawn_too_few", count=count, idle=idle, where=promised)
-    return _delayed(turn, job, count, idle)
-
-
-def _delayed(turn: Turn, job: Job, count: int, idle: int) -> Reason | None:
-    """Why the job gets nothing: a waiting one would start later; None: none would."""
     found = first_delayed(turn.state, turn.config, turn.now, count, job.planned_end_s)
     if found is None:
         return None

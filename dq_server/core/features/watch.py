@@ -56,10 +56,8 @@ class Word:
 
 
 @dataclass(slots=True)
-class Watched(Record):
+class Watched(Record, key="Watched"):
     """Of a job: the ranks of its present start that have said something, and not taken it back."""
-
-    key = "Watched"
 
     words: dict[int, Word] = field(default_factory=dict)
 
@@ -99,7 +97,7 @@ class Watching(Feature):
         missing = _missing(words, turn.now)
         if missing is not None:
             job.note(turn.now, "watch", missing)
-            if _action(turn, job) == "kill":
+            if (job.spec.watch or turn.config.of(WatchOptions).action) == "kill":
                 turn.kill(job, missing, to=JobState.FAILED)
 
     @handles(ev.SizeReleased)
@@ -154,10 +152,6 @@ def _ordered(job: Job) -> int:
     """The size that a user's order will bring the job to; 0: there is none, or it is there."""
     target = job.wanted or job.held
     return target.size if target is not None and target != job.configuration else 0
-
-
-def _action(turn: Turn, job: Job) -> str:
-    return job.spec.watch or turn.config.of(WatchOptions).action
 
 
 def _never_meet(words: Mapping[int, Word]) -> Reason | None:

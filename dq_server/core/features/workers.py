@@ -1,6 +1,6 @@
 """Jobs of workers take processors that nobody else wants, and leave when somebody does.
 
-A worker is a process without MPI, alone on its processor, in a world of its own (model/worlds.py).
+A worker is a process without MPI, alone on its processor, in a world of its own (`Worlds`).
 No remap point is waited for: at each scheduling pass the scheduler decides for all worker jobs.
 
 *Before the queue is served* (`starts`) they give back what others want: jobs in the queue in their
@@ -30,20 +30,17 @@ from math import nextafter
 from dq_server.core.feature import Change, Feature, What, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import ResizeWorkers
-from dq_server.core.model.answers import Place, PlaceOf, Promises
-from dq_server.core.model.bounds import growth
 from dq_server.core.model.decisions import Start
-from dq_server.core.model.derived import Derived
 from dq_server.core.model.errors import InvariantViolation
 from dq_server.core.model.jobs import Job, JobState, Remap, Stay
+from dq_server.core.model.launching import Worlds
 from dq_server.core.model.places import note_nodes
-from dq_server.core.model.placing import room, take
+from dq_server.core.model.placing import growth, room, take
 from dq_server.core.model.pool import prospect
 from dq_server.core.model.reasons import Reason, because, declare
-from dq_server.core.model.state import State
+from dq_server.core.model.state import Derived, Place, PlaceOf, Promises, State
 from dq_server.core.model.stepfunction import StepFunction
 from dq_server.core.model.workers import NONE, NoMoreWork, WorkerJobs
-from dq_server.core.model.worlds import Worlds
 from dq_server.core.planning import running
 from dq_server.core.turn import INF, Turn
 from dq_server.core.worker_demand import (
@@ -163,7 +160,9 @@ class WorkerJobsFeature(Feature, Promises):
         if not WorkerJobs.of(state).ids or turn.decided:
             return
         for job in in_order(state):
-            _carry_out_order(turn, job)
+            count = job.size - _most(job)
+            if count > 0:  # the user has asked for fewer workers than there are
+                _shrink(turn, job, tuple(job.allocation[-count:]), "workers_order")
         spare = state.idle - wanted(turn, state.idle + state.incoming())[0]
         for job in in_order(state):
             spare = min(spare, unclaimed(turn, job))
@@ -297,13 +296,6 @@ def _most(job: Job) -> int:
 
 
 # --- what is done ----------------------------------------------------------------------------
-
-
-def _carry_out_order(turn: Turn, job: Job) -> None:
-    """The user has asked for fewer workers than there are."""
-    count = job.size - _most(job)
-    if count > 0:
-        _shrink(turn, job, tuple(job.allocation[-count:]), "workers_order")
 
 
 def _grow(turn: Turn, job: Job, count: int, reason: Reason) -> None:

@@ -37,6 +37,14 @@ class RequestAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class StartAction:
+    """Base of what is to be done with one start of a job."""
+
+    job: int
+    instance: int
+
+
+@dataclass(frozen=True, slots=True)
 class JobAccepted:
     """The submission is in the scheduler's state (the shell answers once it is safe)."""
 
@@ -52,56 +60,46 @@ class ArrayAccepted:
 
 
 @dataclass(frozen=True, slots=True)
-class StartJob:
+class StartJob(StartAction):
     """Start the application: rank r on processors[r]."""
 
-    job: int
-    instance: int
     processors: tuple[int, ...]
     configuration: Configuration
     reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
-class KillJob:
+class KillJob(StartAction):
     """End every process of the job on every node, then report JobEnded."""
 
-    job: int
-    instance: int
     processors: tuple[int, ...]
     reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerRemap:
+class AnswerRemap(StartAction):
     """Answer the application's remap point."""
 
-    job: int
-    instance: int
     answer: Answer
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerRequest:
+class AnswerRequest(StartAction):
     """Answer a dynamic request or release. One that waited is answered again when it is decided.
 
     What was granted or accepted is carried out at the job's next remap point.
     """
 
-    job: int
-    instance: int
     answer: RequestAnswer
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerSpawn:
+class AnswerSpawn(StartAction):
     """Tell the agent on what the ranks of `world` run that the job's program spawns.
 
     world  its id; 0: refused
     """
 
-    job: int
-    instance: int
     agent: str
     ticket: int
     world: int
@@ -110,7 +108,7 @@ class AnswerSpawn:
 
 
 @dataclass(frozen=True, slots=True)
-class CallRemap:
+class CallRemap(StartAction):
     """The scheduler would resize the job: it is wanted at a remap point, the sooner the better.
 
     Live, every iteration of a job ends with a remap point, at which the scheduler decides afresh:
@@ -118,16 +116,11 @@ class CallRemap:
     (sim/applications.py): for it this is how it learns of the one that matters.
     """
 
-    job: int
-    instance: int
-
 
 @dataclass(frozen=True, slots=True)
-class VacateProcessors:
+class VacateProcessors(StartAction):
     """Make sure that no process of the job is left there, then report ProcessorsVacated."""
 
-    job: int
-    instance: int
     processors: tuple[int, ...]
 
 
@@ -170,11 +163,9 @@ class JobFinished:
 
 
 @dataclass(frozen=True, slots=True)
-class JobRestarts:
+class JobRestarts(StartAction):
     """The job is in the queue again; of its start `instance` nothing is left."""
 
-    job: int
-    instance: int
     reason: Reason
 
 
@@ -187,11 +178,9 @@ class WarnJob:
 
 
 @dataclass(frozen=True, slots=True)
-class ResizeWorkers:
+class ResizeWorkers(StartAction):
     """A worker job has another size at once: workers start (`expand`) or end there (`shrink`)."""
 
-    job: int
-    instance: int
     what: Remap
     size: int  # that it has now
     processors: tuple[int, ...]  # that came, or left

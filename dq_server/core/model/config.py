@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 
 from dq_server.core.model.errors import ConfigError
 from dq_server.core.model.launching import Launching
-from dq_server.core.model.options import Options
-from dq_server.core.model.plain import decoded
+from dq_server.core.model.options import Options, decoded
 
 _O = TypeVar("_O", bound=Options)
 

@@ -22,6 +22,17 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
+class StartEvent(Event):
+    """Base of what concerns one start of a job."""
+
+    job: int
+    instance: int
+
+
+del EVENTS["StartEvent"]
+
+
+@dataclass(frozen=True, slots=True)
 class Configured(Event):
     """From now on the scheduler follows this configuration."""
 
@@ -193,35 +204,28 @@ class JobAttached(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class JobStarted(Event):
+class JobStarted(StartEvent):
     """The application's processes run."""
-
-    job: int
-    instance: int
 
 
 @dataclass(frozen=True, slots=True)
-class JobEnded(Event):
+class JobEnded(StartEvent):
     """The application ended by itself, crashed or was killed; `error`: why it could not be started,
     or, once it runs, how its processes were lost."""
 
-    job: int
-    instance: int
     exit_code: int
     error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class JobGaveUp(Event):
+class JobGaveUp(StartEvent):
     """The application says why it is about to end without success."""
 
-    job: int
-    instance: int
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class WorkDone(Event):
+class WorkDone(StartEvent):
     """The program of a resized or protected job has left its session in order.
 
     MPICH 5.0.2's launcher ends with code 0 when a rank that joined later is killed, so that an exit
@@ -230,39 +234,30 @@ class WorkDone(Event):
     resize_id: the last resize that it carried out, 0 if there was none
     """
 
-    job: int
-    instance: int
     resize_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class SizesDeclared(Event):
+class SizesDeclared(StartEvent):
     """The program says on which sizes it can run; the job has no others from then on."""
 
-    job: int
-    instance: int
     sizes: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ResizesByRestart(Event):
+class ResizesByRestart(StartEvent):
     """The program runs under an MPI that takes no ranks into a running job, and lets none leave."""
-
-    job: int
-    instance: int
 
 
 @dataclass(frozen=True, slots=True)
-class RestartReady(Event):
+class RestartReady(StartEvent):
     """All that is declared is in a complete copy: all ranks end, for others on the new size."""
 
-    job: int
-    instance: int
     resize_id: int
 
 
 @dataclass(frozen=True, slots=True)
-class CopyMade(Event):
+class CopyMade(StartEvent):
     """A protected job has copied its data, or tried to (`error`).
 
     step     iterations of its loop that the copy holds
@@ -270,8 +265,6 @@ class CopyMade(Event):
     nbytes   of the whole copy
     """
 
-    job: int
-    instance: int
     step: int
     took_s: float
     nbytes: int
@@ -279,11 +272,9 @@ class CopyMade(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class OutputLost(Event):
+class OutputLost(StartEvent):
     """So many bytes of what a start's ranks on a node have written could not be kept, in all."""
 
-    job: int
-    instance: int
     node: str
     lost_bytes: int
     why: str
@@ -310,7 +301,7 @@ class ProcessorsVacated(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class RemapPoint(Event):
+class RemapPoint(StartEvent):
     """The application finished an iteration and asks what to do (thesis, 3.3.1).
 
     seq                   counts the job's remap points in this instance; a repeat gets the same
@@ -331,8 +322,6 @@ class RemapPoint(Event):
     passed                iteration times at the last of these, oldest first
     """
 
-    job: int
-    instance: int
     seq: int
     processors: int
     resize_id: int
@@ -346,7 +335,7 @@ class RemapPoint(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class PointsPassed(Event):
+class PointsPassed(StartEvent):
     """Remap points that the application passed without asking, on the processors that it has now.
 
     A simulated job reports so those at which it would have been told to continue and nothing would
@@ -356,45 +345,37 @@ class PointsPassed(Event):
     iteration_time_s  of the iteration before each of them
     """
 
-    job: int
-    instance: int
     count: int
     iteration_time_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class RanksLost(Event):
+class RanksLost(StartEvent):
     """Ranks of a protected job have died; the others are free to go on in the same processes."""
 
-    job: int
-    instance: int
     processors: tuple[int, ...]  # of the dead
 
 
 @dataclass(frozen=True, slots=True)
-class ResizeCommitted(Event):
+class ResizeCommitted(StartEvent):
     """The application runs on its new size.
 
     On what it gave up ranks may still be ending: ProcessorsVacated says when they have.
     carried: which variables of the program travelled to ranks that joined, for people
     """
 
-    job: int
-    instance: int
     resize_id: int
     redistribution_time_s: float = 0.0
     carried: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class ResizeAborted(Event):
+class ResizeAborted(StartEvent):
     """The resize could not be carried out; the application goes on at its old size.
 
     mistake: of the program; see Job.cannot_grow.
     """
 
-    job: int
-    instance: int
     resize_id: int
     why: str
     mistake: bool = False
@@ -454,15 +435,12 @@ class SizeReleased(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class SessionOpened(Event):
+class SessionOpened(StartEvent):
     """The program of a job has opened its session: it can be resized, if its kind allows."""
-
-    job: int
-    instance: int
 
 
 @dataclass(frozen=True, slots=True)
-class RankReported(Event):
+class RankReported(StartEvent):
     """One rank says where it is, because the others do not come, or it does not get on itself.
 
     what     "left": it has left its session; "stays": it is in a turn, or at its end; "goes on"
@@ -474,8 +452,6 @@ class RankReported(Event):
     over     that is longer than the limit of [watch]
     """
 
-    job: int
-    instance: int
     rank: int
     what: str
     turns: int = 0
@@ -487,7 +463,7 @@ class RankReported(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class DynamicRequested(Event):
+class DynamicRequested(StartEvent):
     """An evolving application asks for more processors (Prabhakaran et al. 2014, tm_dynget).
 
     request    counts the job's requests and releases in this instance, from 1; a repeat gets the
@@ -495,29 +471,25 @@ class DynamicRequested(Event):
     timeout_s  how long the request may wait; 0: granted or rejected at once
     """
 
-    job: int
-    instance: int
     request: int
     more: int
     timeout_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class DynamicReleased(Event):
+class DynamicReleased(StartEvent):
     """An evolving application gives processors back (tm_dynfree): these, or `count` of its choice.
 
     The scheduler chooses which if none are named. `request`: see DynamicRequested.
     """
 
-    job: int
-    instance: int
     request: int
     count: int
     processors: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class SpawnRequested(Event):
+class SpawnRequested(StartEvent):
     """A rank calls MPI_Comm_spawn: where may the new ones run?
 
     ticket      counts what `agent` has asked in this start of the job; a repeat gets the same
@@ -527,8 +499,6 @@ class SpawnRequested(Event):
     keys        of MPI_Comm_spawn, for the new world
     """
 
-    job: int
-    instance: int
     agent: str
     ticket: int
     world: int
@@ -539,20 +509,16 @@ class SpawnRequested(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class WorldEnded(Event):
+class WorldEnded(StartEvent):
     """All ranks of a world that the job's program spawned have ended."""
 
-    job: int
-    instance: int
     world: int
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerEnded(Event):
+class WorkerEnded(StartEvent):
     """A worker of a worker job has ended by itself, with exit code 0. `world`: which one."""
 
-    job: int
-    instance: int
     world: int
 
 

@@ -10,7 +10,14 @@ quotas get tighter it is so again. A job in KILLING still
 owns its processors: they return when the nodes confirm that they are empty. A protected job in
 RESTARTING has been interrupted; its nodes are still to confirm that nothing of it is left. One that
 is resized by restart goes from RUNNING to STARTING. The next start is the next instance. One that
-waits to start again is DONE if it turns out that its last start has ended well (restarts.py).
+waits to start again is DONE if it turns out that its last start has ended well (transaction.py).
+
+On which size a queued job may start: its preferred one, or a smaller one if that is allowed
+(`adapts`, `fitting`). A job that is restarted continues on whatever legal size there is room for,
+whether moldable start is configured or not: it was running, and half of its processors now are
+better than all later. Moldable start (MEBF paper, section 3): a moldable or malleable job that does
+not fit on the size it prefers adapts to the idle processors, as long as they reach its smallest
+size.
 """
 
 from __future__ import annotations
@@ -23,11 +30,12 @@ from dq_server.core.model.launching import Launching
 from dq_server.core.model.performance import PerformanceData
 from dq_server.core.model.reasons import Reason
 from dq_server.core.model.records import Records
-from dq_server.core.model.sizes import Configuration
+from dq_server.core.model.sizes import Configuration, largest_at_most
 from dq_server.core.model.spec import JobKind, JobSpec
 
-__all__ = ["ACTIVE", "ENDED", "TRANSITIONS", "Answer", "Decision", "Job", "JobKind", "JobSpec",
-           "JobState", "PendingResize", "Remap", "Stay"]  # fmt: skip
+__all__ = ["ACTIVE", "ADAPTABLE", "ENDED", "TRANSITIONS", "Answer", "Decision", "Job", "JobKind",
+           "JobSpec", "JobState", "PendingResize", "Remap", "Stay", "adapts", "fitting",
+           "smallest_start"]  # fmt: skip
 
 
 class JobState(StrEnum):
@@ -290,3 +298,32 @@ class Job:
         story.append(Decision(now, what, reason))
         if len(story) > keep:
             del story[1 : len(story) - keep + 1]
+
+
+ADAPTABLE = frozenset({JobKind.MOLDABLE, JobKind.MALLEABLE})
+
+
+def smallest_start(job: Job, moldable: bool) -> int:
+    """The fewest processors that the job can start on."""
+    # Asked of every job in a queue: most are rigid, and calls cost more than what they do.
+    if (moldable or job.restarts) and adapts(job, moldable):
+        return job.spec.configurations[0].size
+    shape = job.start_on or job.spec.initial
+    return shape.rows * shape.cols
+
+
+def adapts(job: Job, moldable: bool) -> bool:
+    """Whether the job may start on less than it prefers."""
+    if job.restarts:
+        return job.spec.kind is not JobKind.RIGID
+    return moldable and job.spec.kind in ADAPTABLE
+
+
+def fitting(job: Job, idle: int, moldable: bool) -> Configuration | None:
+    """The configuration to start on with `idle` processors; None if they are too few."""
+    preferred = job.preferred
+    if preferred.size <= idle:
+        return preferred
+    if not adapts(job, moldable):
+        return None
+    return largest_at_most(job.spec.configurations, idle)

@@ -68,7 +68,7 @@ def amount(count: int) -> str:
 def expression(constraint: str) -> Expression:
     """The constraint as a tree; InvalidSpec if it cannot be read."""
     words = _words(constraint)
-    found, rest = _any_of(words, constraint)
+    found, rest = _joined(words, constraint)
     if rest:
         raise _unreadable(constraint, f"{rest[0]!r} is one too many")
     return found
@@ -89,29 +89,22 @@ def _words(constraint: str) -> list[str]:
     return words
 
 
-def _any_of(words: list[str], constraint: str) -> tuple[Expression, list[str]]:
+def _joined(words: list[str], constraint: str, by: str = "|&") -> tuple[Expression, list[str]]:
+    """The expression that `words` begin with, and their rest. `by`: joints, the loosest first."""
+    if not by:
+        return _one(words, constraint)
     parts = []
     while True:
-        part, words = _all_of(words, constraint)
+        part, words = _joined(words, constraint, by[1:])
         parts.append(part)
-        if words[:1] != ["|"]:
-            return (parts[0] if len(parts) == 1 else ("|", tuple(parts))), words
-        words = words[1:]
-
-
-def _all_of(words: list[str], constraint: str) -> tuple[Expression, list[str]]:
-    parts = []
-    while True:
-        part, words = _one(words, constraint)
-        parts.append(part)
-        if words[:1] != ["&"]:
-            return (parts[0] if len(parts) == 1 else ("&", tuple(parts))), words
+        if words[:1] != [by[0]]:
+            return (parts[0] if len(parts) == 1 else (by[0], tuple(parts))), words
         words = words[1:]
 
 
 def _one(words: list[str], constraint: str) -> tuple[Expression, list[str]]:
     if words[:1] == ["("]:
-        inner, rest = _any_of(words[1:], constraint)
+        inner, rest = _joined(words[1:], constraint)
         if rest[:1] != [")"]:
             raise _unreadable(constraint, "a parenthesis is not closed")
         return inner, rest[1:]

@@ -7,26 +7,31 @@ that ask for nothing are not counted; nobody knows what they use.
 A waiting job that finds enough idle processors, but not where it needs them, is hidden from the
 policies for a pass, and if it is the first in line processors are kept for it. A pass gives them
 back at its beginning, because those to whom processors were promised come first.
+
+How large a running job may grow, whatever is idle, is a question of quotas: `growth`, `within`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dq_server.core.model.decisions import Verdict
 from dq_server.core.model.errors import InvariantViolation
-from dq_server.core.model.fitting import smallest_start
-from dq_server.core.model.jobs import Job, JobState
+from dq_server.core.model.jobs import Job, JobState, smallest_start
 from dq_server.core.model.needs import Needs, amount
 from dq_server.core.model.processors import Node
+from dq_server.core.model.quota_use import bound
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.records import Record
+from dq_server.core.model.sizes import largest_at_most
 from dq_server.core.model.state import State
+from dq_server.core.model.tracking import Found
 
 declare(
     no_fitting_nodes="it stays on {size}: {next_size} needs {more} more processors on nodes with"
     " {needs}, {room} are idle there",
+    cannot_grow="no rank can join: {why}; not tried again before an order (dq resize)",
 )
 
 
@@ -40,7 +45,7 @@ class Taking:
 
 
 @dataclass(slots=True)
-class Placed(Record):
+class Placed(Record, key="Placed"):
     """Of the state.
 
     taken    by processor; an entry counts while its job holds the processor, or vacates it
@@ -49,8 +54,6 @@ class Placed(Record):
     kept_for, kept_on   the first of those in line, and the nodes where idle processors are kept for
                         it (Processors.kept), with what so many of its ranks need; 0: nobody
     """
-
-    key = "Placed"
 
     taken: dict[int, Taking] = field(default_factory=dict)
     waiting: dict[int, bool] = field(default_factory=dict)
@@ -285,3 +288,34 @@ def check(state: State) -> None:
             given.add((name, gpu))
     if state.processors.kept and not Placed.of(state).kept_for:
         raise InvariantViolation("processors are kept without a job to keep them for")
+
+
+def growth(state: State, job: Job, idle: int) -> int:
+    """By how many of the idle processors the job may grow."""
+    found = bound(state, job)
+    return idle if found is None else max(0, min(idle, found.most - len(job.holds())))
+
+
+def within(state: State, job: Job, verdict: Verdict, *, asked: bool) -> Verdict:
+    """The verdict, or the largest size up to its target that the job may grow to."""
+    target = verdict.target
+    if target is None or verdict.processors or target.size <= job.size:
+        return verdict
+    found = bound(state, job, asked=asked)
+    if found is None or target.size + len(job.spawned) <= found.most:
+        return verdict
+    smaller = largest_at_most(job.chain, found.most - len(job.spawned))
+    if smaller is not None and smaller.size <= job.size:
+        smaller = None
+    told = Verdict(smaller, found.reason, judged=verdict.judged, kept=verdict.kept)
+    # The verdict on the target's size says nothing about the smaller one.
+    return told if smaller is None else replace(told, judged=False)
+
+
+def without_growth(job: Job, verdict: Verdict) -> Verdict:
+    """What a job does that no rank can join; where it would grow, or settle, it says why not."""
+    reason = because("cannot_grow", why=job.cannot_grow)
+    if verdict.target is not None:
+        return Verdict(None, reason) if verdict.target.size > job.size else verdict
+    settles = verdict.finding is not None and verdict.finding.what is Found.SETTLED
+    return replace(verdict, reason=reason) if settles else verdict

@@ -2,7 +2,7 @@
 
 Source: ReSHAPE thesis, 3.4.4, "Shrink decisions" and "Expand decisions".
 
-All points of all jobs are kept sorted as jobs change (derived.py): a decision begins with the best
+All points of all jobs are kept sorted as jobs change (state.py): a decision begins with the best
 ones and stops where the rest cannot matter. Its cost follows the number of points that it takes,
 not the number of jobs that run.
 """
@@ -15,12 +15,10 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 from typing import NamedTuple
 
-from dq_server.core.model.bounds import growth
-from dq_server.core.model.derived import Derived
 from dq_server.core.model.jobs import Job, JobKind, JobState
-from dq_server.core.model.placing import room
+from dq_server.core.model.placing import growth, room
 from dq_server.core.model.sizes import Configuration, smallest_at_least
-from dq_server.core.model.state import State
+from dq_server.core.model.state import Derived, State
 
 
 class ShrinkPoint(NamedTuple):
@@ -41,19 +39,23 @@ class ExpandPoint(NamedTuple):
     gain: float
 
 
-def is_resizable(state: State, job: Job) -> bool:
-    """Whether it is a running malleable job that reaches remap points, with no resize under way.
+def may_resize(state: State, job: Job) -> bool:
+    """Whether the active job can be resized now, as far as the scheduler decides that.
 
     One that first has to leave a node that drains is not there to be resized.
     """
     return (
-        job.state is JobState.RUNNING
-        and job.spec.kind is JobKind.MALLEABLE
-        and job.remap_points > 0
+        job.spec.kind is JobKind.MALLEABLE
         and job.resize is None
+        and job.state is not JobState.KILLING
         and not job.fixed_size
         and not state.processors.drain(job.allocation)
     )
+
+
+def is_resizable(state: State, job: Job) -> bool:
+    """Whether it also runs, and reaches remap points."""
+    return job.state is JobState.RUNNING and job.remap_points > 0 and may_resize(state, job)
 
 
 def resizable(state: State) -> Iterable[Job]:

@@ -1,10 +1,9 @@
 """Nodes that are asked for and given back: what is known of each, and what users set.
 
-    asked ─→ starting ─→ up ─→ draining ─→ left        (empty: draining.py's word for the node)
-
 Every node of the pool has a *ticket*: the number under which an engine (a batch system, a cloud, a
 simulation) was asked for it. A ticket is in the state before the engine hears of it, and stays
-there until the engine says that it has ended, so that none is forgotten or used for two nodes.
+there until the engine says that it has ended, so that none is forgotten or used for two nodes. Its
+states are drawn in features/pool.py.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ NODES_MAX = 100_000
 
 
 class TicketState(StrEnum):
-    """See the picture in this module's docstring."""
+    """See the picture in features/pool.py."""
 
     ASKED = "asked"  # the engine has not granted it; see Ticket.pending
     STARTING = "starting"  # it is granted, its node has not joined
@@ -206,10 +205,8 @@ class Pause:
 
 
 @dataclass(slots=True)
-class Pool(Pause, Record):
+class Pool(Pause, Record, key="Pool"):
     """Of the state. The pause is that of a pool without queues."""
-
-    key = "Pool"
 
     tickets: dict[int, Ticket] = field(default_factory=dict)  # in the order of asking
     next_ticket: int = 1
@@ -243,10 +240,8 @@ class Pool(Pause, Record):
 
 
 @dataclass(slots=True)
-class AskedFor(Record):
+class AskedFor(Record, key="AskedFor"):
     """Of a job: what nodes were asked for that it need not have used. It is done once each."""
-
-    key = "AskedFor"
 
     grown_from: int = 0  # its size when they were to let it grow
     passing: bool = False  # they were to let it pass the head of the queue

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dq_server.core.model.derived import Derived
 from dq_server.core.model.jobs import ACTIVE, ENDED, Job, JobState
 from dq_server.core.model.quotas import (
     HOUR_S,
@@ -23,7 +22,15 @@ from dq_server.core.model.quotas import (
     QuotaWaits,
     Spent,
 )
-from dq_server.core.model.state import State
+from dq_server.core.model.reasons import Reason, because, declare
+from dq_server.core.model.state import Derived, State
+
+declare(
+    quota_growth="{who} may hold {limit} processors at once: other jobs hold {others} or are about"
+    " to, so this one has at most {most}",
+    quota_growth_waits="job {first} of {who} waits for processors ({limit} at once): no other job"
+    " grows meanwhile, this one stays on {size}",
+)
 
 
 def amount(job: Job) -> int:
@@ -216,3 +223,52 @@ def hours_of(state: State, entity: Entity, limits: Limits, now: float) -> tuple[
         if left_s < limit_s:
             return used_s / HOUR_S, leaves_s
     return used_s / HOUR_S, now + limits.window_s  # what runs now is enough: after its window
+
+
+# --- growth ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """How large a running job may grow, whatever is idle.
+
+    most    processors that the job may hold now
+    ever    that it might hold if nobody else held any
+    whose   for people: "user alice may hold 8 processors at once"
+    reason  why no more than `most`
+    """
+
+    most: int
+    ever: int
+    whose: str
+    reason: Reason
+
+
+def bounds_of(state: State, user: str) -> Bounds:
+    """What the user's jobs are bound by."""
+    options: QuotaOptions = state.options(QuotaOptions)
+    return QuotaUse.of(state).bounds(options, user) if options.limited else []
+
+
+def bound(state: State, job: Job, *, asked: bool = False) -> Bound | None:
+    """What the tightest limit leaves the running job; nothing more while others wait for that.
+
+    None: there is none. `asked`: its user or its program wants to grow, whoever waits.
+    """
+    found: list[Bound] = []
+    for entity, limits in bounds_of(state, job.spec.user):
+        limit = limits.processors
+        if limit is None:
+            continue
+        counts = job.state in ACTIVE or job.id in state.queue
+        held = QuotaUse.of(state).of_entity(entity, limits).processors
+        others = held - (amount(job) if counts else 0)
+        most, who = max(0, limit - others), entity.words
+        reason = because("quota_growth", who=who, limit=limit, others=others, most=most)
+        waiting = QuotaWaits.of(state).by_limit.get(entity.limit("processors"))
+        if waiting and not asked and len(job.holds()) < most:
+            most, first = len(job.holds()), waiting[0]
+            reason = because("quota_growth_waits", who=who, limit=limit, first=first, size=most)
+        whose = f"{who} may hold {limit} processors at once"
+        found.append(Bound(most, limit, whose, reason))
+    return min(found, key=lambda b: b.most, default=None)

@@ -65,6 +65,10 @@ class Entity:
         """For people, and the name of its records."""
         return f"{self.kind} {self.name}"
 
+    def limit(self, what: str) -> str:
+        """The name of a limit, for those who wait for it."""
+        return f"{self.words} {what}"
+
 
 Bounds = list[tuple[Entity, Limits]]
 
@@ -220,32 +224,26 @@ class Spent:
 
 
 @dataclass(slots=True)
-class HoursUsed(Record):
+class HoursUsed(Record, key="HoursUsed"):
     """Of the state: what those have used whose hours are limited, by entity in words."""
-
-    key = "HoursUsed"
 
     by_entity: dict[str, Spent] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
-class Metered(Record):
+class Metered(Record, key="Metered"):
     """Of a running job whose hours are limited: until then its use is in HoursUsed."""
-
-    key = "Metered"
 
     until_s: float | None = None
 
 
 @dataclass(slots=True)
-class QuotaWaits(Record):
+class QuotaWaits(Record, key="QuotaWaits"):
     """Of the state.
 
     by_limit    jobs that a limit keeps out of the queue, ascending, by the limit
     restarting  jobs that go back into the queue by themselves, and keep their place meanwhile
     """
-
-    key = "QuotaWaits"
 
     by_limit: dict[str, list[int]] = field(default_factory=dict)
     restarting: list[int] = field(default_factory=list)

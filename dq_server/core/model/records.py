@@ -37,16 +37,22 @@ class Records(dict[str, Any]):
 
 
 class Record:
-    """Base of all records. Every field needs a default; `key` is unique and never changes."""
+    """Base of all records: `class Seen(Record, key="Seen")`.
+
+    Every field needs a default; the key is unique and never changes.
+    """
 
     __slots__ = ()
     key: ClassVar[str]
 
-    def __init_subclass__(cls) -> None:
-        key = vars(cls).get("key")
+    def __init_subclass__(cls, key: str = "") -> None:
+        if key:
+            cls.key = key
+        # @dataclass(slots=True) makes the class a second time, with `key` among its attributes: the
+        # later one counts.
+        key = vars(cls).get("key", "")
         if not key:
             raise TypeError(f"{cls.__qualname__}: a record needs a key of its own")
-        # @dataclass(slots=True) makes the class a second time: the later one counts.
         other = RECORDS.get(key, cls)
         if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
             raise TypeError(f"{cls.__qualname__}: {other.__qualname__} has the key {key!r}")

@@ -6,24 +6,95 @@ the plan: when the processors of the active jobs are expected back.
 
 What a feature knows beside this is in its own records (records.py). `ordered`, `options` and
 `features` are wired in by the scheduler, so that everybody sees the same queue.
+
+`derived`: what is computed from the state and kept as it changes, so that no decision looks at
+every job. A `Derived` says something of each active job (its walltime's end, the sizes it could go
+to). Who changes a job in a way that may matter calls `State.touch`; `State.plan` does so, too. The
+next question looks again at the jobs that were touched, and at no others. None of this is part of
+the state: it is neither stored nor compared, and `of` makes it anew from the state where it is
+missing. `check` does so, too, and compares: tests find who forgot to touch.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from itertools import takewhile
-from typing import Any
+from typing import Any, Self
 
-from dq_server.core.model.answers import Answers, Nobody, Place, PlaceOf
-from dq_server.core.model.derived import TOUCHED_MAX, Derived
 from dq_server.core.model.errors import InvariantViolation, UnknownJob
 from dq_server.core.model.jobs import ACTIVE, Job, JobState
 from dq_server.core.model.processors import Processors
 from dq_server.core.model.records import Records
-from dq_server.core.model.usage import Usage
+from dq_server.core.model.stepfunction import StepFunction
+
+# --- what is asked of features ------------------------------------------------------------------
+
+
+class Place(StrEnum):
+    """Where a queued job stands, for those who look for the head of the queue."""
+
+    IN_ORDER = "in order"
+    ASIDE = "aside"  # outside the queue's order: others pass it, nobody makes room for it
+    PROMISED = "promised"  # in order; its start is promised, so nobody makes room for it
+
+
+PlaceOf = Callable[[Job], Place]
+
+
+class Promises:
+    """Processors that one feature has promised to somebody, now or later."""
+
+    claimant = ""  # whose they are, in a sentence: "a reservation"
+
+    def claims(self, state: State, taken: StepFunction, now: float, *, to_promise: bool) -> None:
+        """Add what is promised to the processors `taken` from `now` on.
+
+        `to_promise`: somebody new is about to be promised something.
+        """
+
+    def beyond(
+        self, state: State, job: Job, end_s: float, held: int, now: float, *, to_promise: bool
+    ) -> tuple[float, int]:
+        """Of what the active job holds, what `claims` does not cover already, and until when."""
+        return end_s, held
+
+    def may_take(self, state: State, job: Job) -> int | None:
+        """How many more processors the job may have; None: as many as are free."""
+        return None
+
+
+class Answers:
+    """What the state and plans ask of all features, in their order, typed.
+
+    Here the answers of a state that has no features; feature.py has theirs. All questions are pure:
+    an answer changes nothing.
+    """
+
+    def places(self, state: State) -> list[PlaceOf]:
+        """Where queued jobs stand; no answer: all of them in order."""
+        return []
+
+    def promises(self, state: State) -> list[Promises]:
+        """What is promised to somebody; nearly always nothing."""
+        return []
+
+    def held_back(self, state: State, job: Job) -> bool:
+        """Whether somebody keeps the job WAITING who is known to."""
+        return False
+
+    def view(self, state: State, job: Job) -> Mapping[str, Any]:
+        """The fields of the job's plain data that are the features'."""
+        return {}
+
+    def check(self, state: State) -> None:
+        """Raise InvariantViolation if a record contradicts the state."""
+
+
+# --- the state ----------------------------------------------------------------------------------
 
 
 def defaults(kind: Any) -> Any:
@@ -34,6 +105,31 @@ def defaults(kind: Any) -> Any:
 def submission_order(state: State, now: float) -> Iterable[Job]:  # noqa: ARG001
     """Until an order policy is configured."""
     return state.queue.values()
+
+
+@dataclass(slots=True)
+class Usage:
+    """How much of the cluster each user had lately: processor-seconds that fade with time.
+
+    They halve every `half_life_s`; all are as of `at_s`.
+    """
+
+    by_user: dict[str, float] = field(default_factory=dict)
+    at_s: float = 0.0
+
+    def charge(self, user: str, processor_s: float, now: float, half_life_s: float) -> None:
+        """Add what a job used, at the time it stops using it."""
+        self.fade(now, half_life_s)
+        self.by_user[user] = self.by_user.get(user, 0.0) + processor_s
+
+    def fade(self, now: float, half_life_s: float) -> None:
+        """Bring all usage to `now`."""
+        if now <= self.at_s:
+            return
+        left = 0.5 ** ((now - self.at_s) / half_life_s)
+        self.at_s = now
+        for user in self.by_user:
+            self.by_user[user] *= left
 
 
 @dataclass(slots=True)
@@ -61,9 +157,9 @@ class State:
     reordered: int = 0  # times that a job entered the queue elsewhere than at its end
     ordered: Callable[[State, float], Iterable[Job]] = submission_order  # the order policy's
     options: Callable[[Any], Any] = defaults  # the configuration's `of`: the options of a feature
-    features: Answers = field(default_factory=Nobody, compare=False)
+    features: Answers = field(default_factory=Answers, compare=False)
     derived: dict[str, Derived] = field(default_factory=dict, compare=False, repr=False)
-    # by class; computed from what is above and kept as it changes (derived.py)
+    # by class; computed from what is above and kept as it changes
 
     def job(self, job_id: int) -> Job:
         """The job, or UnknownJob."""
@@ -229,3 +325,53 @@ def _place(places: list[PlaceOf], job: Job) -> Place:
         if place is Place.PROMISED:
             found = place
     return found
+
+
+TOUCHED_MAX = 4096  # more than are active: nobody has asked for long, and it is dropped
+
+
+class Derived:
+    """Base of what is derived. `update` is all that most have to say."""
+
+    def __init__(self) -> None:
+        self.touched: set[int] = set()  # jobs to look at again
+
+    def everyone(self, state: State) -> Iterable[int]:
+        """The jobs that it may say something of."""
+        return state.active
+
+    def update(self, state: State, job_id: int, job: Job | None) -> None:
+        """The active job may say another thing now; None: it is not active any more."""
+        raise NotImplementedError
+
+    def said(self) -> object:
+        """All that is kept, in a form that can be compared."""
+        raise NotImplementedError
+
+    @classmethod
+    def of(cls, state: State) -> Self:
+        """The one of this state, with every change taken in."""
+        found = state.derived.get(cls.__name__)
+        if found is None:
+            found = state.derived[cls.__name__] = cls()
+            found.touched.update(found.everyone(state))
+        touched = found.touched
+        if touched:
+            active = state.active
+            for job_id in touched:
+                found.update(state, job_id, active.get(job_id))
+            touched.clear()
+        assert isinstance(found, cls)
+        return found
+
+    def anew(self) -> Self:
+        """One that knows no job yet."""
+        return type(self)()
+
+    def check(self, state: State) -> None:
+        """Raise InvariantViolation if it is not what the state says."""
+        fresh = self.anew()
+        for job_id in self.everyone(state):
+            fresh.update(state, job_id, state.active.get(job_id))
+        if type(self).of(state).said() != fresh.said():
+            raise InvariantViolation(f"{type(self).__name__} missed a change of a job")

@@ -211,11 +211,3 @@ class StepFunction:
         return StepFunction.of(
             (start, self.max(start, end)) for start, end in pairwise([*sorted(marks), INF])
         )
-
-    def check(self) -> None:
-        """Assert every invariant of the lists (tests call it after each change)."""
-        times, values = self.times, self.values
-        assert len(times) == len(values) >= 3
-        assert times[-2:] == [INF, INF] and values[-2:] == [-INF, -INF]
-        assert all(a < b for a, b in pairwise(times[:-1]))
-        assert all(a != b for a, b in pairwise(values[:-1]))

@@ -41,9 +41,8 @@ from statistics import median
 
 from dq_server.core.model.errors import ConfigError
 from dq_server.core.model.options import Options
-from dq_server.core.model.search import FIRST_MOST, MAD_TO_SIGMA
+from dq_server.core.model.search import FIRST_MOST, MAD_TO_SIGMA, Time
 from dq_server.core.model.sizes import Configuration
-from dq_server.core.model.speedup import Time
 
 # Of the rank-sum test, two-sided, p = 0.0005: it is asked anew at each iteration.
 CHANGED_Z = 3.5

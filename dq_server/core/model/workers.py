@@ -37,20 +37,16 @@ class Workers:
 
 
 @dataclass(slots=True)
-class WorkerJobs(Record):
+class WorkerJobs(Record, key="WorkerJobs"):
     """Of the state: active worker jobs, in the order of starting; those that end are not served."""
-
-    key = "WorkerJobs"
 
     ids: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class NoMoreWork(Record):
+class NoMoreWork(Record, key="NoMoreWork"):
     """Of a worker job: a worker has ended by itself and well, and none has left or was lost since:
     no other is started."""
-
-    key = "NoMoreWork"
 
     told: bool = False
 

@@ -17,8 +17,7 @@ from itertools import takewhile
 import numpy as np
 from numpy.typing import NDArray
 
-from dq_server.core.model.fitting import smallest_start
-from dq_server.core.model.jobs import Job, JobState
+from dq_server.core.model.jobs import Job, JobState, smallest_start
 from dq_server.core.model.state import State
 
 GONE = 2**62

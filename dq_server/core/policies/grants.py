@@ -1,7 +1,7 @@
 """Which dynamic requests are granted: none, all, or by dynamic fairness.
 
 Source: Prabhakaran et al. 2014: III-D (DFSPolicy NONE) and IV-B (Dyn-HP) for "always"; III-D and
-Algorithm 2, line 14, for "dfs", whose rules and charges are model/fairness.py's;
+Algorithm 2, line 14, for "dfs", whose rules and charges are model/requests.py's;
 features/dynamic_requests.py measures delays and charges them. With "never" the cluster is scheduled
 statically.
 """
@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from dq_server.core.model.config import SchedulerConfig
-from dq_server.core.model.fairness import Delay, DfsConfig, Ledger, Objection
 from dq_server.core.model.jobs import Job
 from dq_server.core.model.reasons import Reason, because, declare
+from dq_server.core.model.requests import Delay, DfsConfig, Ledger, Objection
 from dq_server.core.model.state import State
 from dq_server.core.policies.base import Grant, GrantPolicy
 

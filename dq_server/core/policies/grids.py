@@ -31,6 +31,7 @@ from dq_server.core.model.sizes import Configuration
 from dq_server.core.policies.base import KeptGrid, Verdict
 
 declare(
+    measuring="measuring on {size}: {have} of {want} iterations counted",
     grid_probe="{time_s:.4g} s per iteration on {grid}: try another grid of {size} processors,"
     " {next_grid}",
     grid_kept="of {tried} grids of {size} processors {grid} is used from now on: {time_s:.4g} s"
@@ -55,6 +56,12 @@ class GridOptions(Options):
     def validate(self) -> None:
         if self.tried not in ("each", "spot", "never"):
             raise ConfigError(f'grids = {self.tried!r}: "each", "spot" or "never"')
+
+
+def measuring(job: Job, config: SchedulerConfig) -> Verdict:
+    """The job goes on as it is, to complete the samples of this stay."""
+    have = len(job.performance.window)
+    return Verdict(None, because("measuring", size=job.size, have=have, want=config.samples))
 
 
 def trial(job: Job, current: Configuration, config: SchedulerConfig) -> Verdict | None:

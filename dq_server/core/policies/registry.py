@@ -1,13 +1,19 @@
-"""Policies by name: DQ's own, those of installed packages, and those of a module.
+"""Policies by name: DQ's own, those of installed packages, those of a module, and sets of them.
 
 DQ's own are listed here: to add one, write its file and name it. A package offers more by entry
 points of the group `dq.policies`, and `package.module:Class` names any class that can be imported.
 What question such a policy answers follows from the class it derives from (base.py).
+
+By one name, for the command line and the configuration file: a name stands for a complete set
+(SETS), or is a sum of single policies, one for each question: `easy+reshape` starts jobs by EASY
+and resizes them by ReSHAPE. What a sum does not name is FCFS order, FCFS start, no resizing, and
+dynamic requests granted always. Who gives way is then up to the resize policy. A user's own policy
+is named `package.module:Class`, alone or in a sum.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cache, partial
 from importlib import import_module
@@ -16,8 +22,10 @@ from typing import Any, TypeVar
 
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import ConfigError, known_words
+from dq_server.core.model.requests import per_user
 from dq_server.core.policies.base import (
     GrantPolicy,
+    NoResize,
     Policies,
     Policy,
     QueueOrder,
@@ -26,20 +34,14 @@ from dq_server.core.policies.base import (
     StartPolicy,
 )
 from dq_server.core.policies.grants import AlwaysGrant, DfsGrant, NeverGrant
-from dq_server.core.policies.order_fcfs import FcfsOrder
-from dq_server.core.policies.order_priority import FairshareOrder, PriorityOrder
+from dq_server.core.policies.orders import FairshareOrder, FcfsOrder, PriorityOrder
 from dq_server.core.policies.resize_drawn import DrawnResize
-from dq_server.core.policies.resize_mebf import MebfResize, handoff, intensive, spare
+from dq_server.core.policies.resize_mebf import RESIZES, MebfResize
 from dq_server.core.policies.resize_model import ModelResize
-from dq_server.core.policies.resize_none import NoResize
 from dq_server.core.policies.resize_reshape import ReshapeResize
-from dq_server.core.policies.resize_sharing import SharingResize
+from dq_server.core.policies.start_backfill import EasyStart, FcfsStart, NoStart, ReservationsStart
 from dq_server.core.policies.start_conservative import ConservativeStart
-from dq_server.core.policies.start_easy import EasyStart
-from dq_server.core.policies.start_fcfs import FcfsStart
-from dq_server.core.policies.start_none import NoStart
-from dq_server.core.policies.start_reservations import ReservationsStart
-from dq_server.core.policies.start_sharing import SharingStart
+from dq_server.core.policies.strategies import SharingResize, SharingStart
 
 Maker = Callable[[SchedulerConfig], Any]
 
@@ -65,9 +67,7 @@ OWN: dict[str, dict[str, Maker]] = {
         "none": NoResize,
         "reshape": ReshapeResize,
         "reshape-model": ModelResize,
-        "handoff": partial(MebfResize, handoff),
-        "spare": partial(MebfResize, spare),
-        "intensive": partial(MebfResize, intensive),
+        **{name: partial(MebfResize, name) for name in RESIZES},
         "sharing": SharingResize,
         "drawn": DrawnResize,
     },
@@ -157,3 +157,76 @@ def policies(config: SchedulerConfig) -> Policies:
         _pick("grant", GrantPolicy, config.grant, config),
         None if by_resize else _pick("shrink", ShrinkPolicy, config.shrink, config),
     )
+
+
+# --- sets ----------------------------------------------------------------------------------------
+
+_MEBF: dict[str, Any] = {"order": "fcfs", "start": "easy", "moldable": True}
+_PLAIN: dict[str, Any] = {"order": "fcfs", "start": "fcfs", "resize": "none", "grant": "always",
+                          "shrink": "resize"}  # fmt: skip
+
+
+def _sharing(**options: Any) -> dict[str, Any]:
+    """A strategy of sharing.py. A job that gave way may expand at once: `settle` is 0."""
+    both = {"order": "fcfs", "start": "sharing", "resize": "sharing"}
+    return {**both, "moldable": True, "settle": 0, "sharing": options}
+
+
+_HAND_ON = ("pool", "agreement", "steal")
+
+SETS: dict[str, dict[str, Any]] = {
+    "fcfs": {"order": "fcfs", "start": "fcfs", "resize": "none"},
+    "easy": {"order": "fcfs", "start": "easy", "resize": "none"},
+    "conservative": {"order": "fcfs", "start": "conservative", "resize": "none"},
+    "reshape": {"order": "fcfs", "start": "fcfs", "resize": "reshape"},
+    "reshape-model": {"order": "fcfs", "start": "fcfs", "resize": "reshape-model"},
+    "dfs": {
+        "order": "fcfs",
+        "start": "reservations",
+        "resize": "none",
+        "grant": "dfs",
+        "dfs": per_user(500.0),  # Dyn-500 of Prabhakaran et al. 2014
+    },
+    "mebf-handoff": {**_MEBF, "resize": "handoff"},
+    "mebf-spare": {**_MEBF, "resize": "spare"},
+    "mebf-intensive": {**_MEBF, "resize": "intensive"},
+    "mebf-expand+": {**_MEBF, "resize": "intensive", "mebf_also": "expand"},
+    "mebf-shrink+": {**_MEBF, "resize": "intensive", "mebf_also": "shrink"},
+    **{f"min-{how}": _sharing(hand_on=how) for how in _HAND_ON},
+    **{
+        f"preferred-{how}": _sharing(start="preferred", balance="preferred", hand_on=how)
+        for how in _HAND_ON
+    },
+    **{f"average-{how}": _sharing(balance="average", hand_on=how) for how in _HAND_ON},
+    "keep-preferred": _sharing(start="preferred", balance="preferred", beyond="never"),
+    "shortest-first": _sharing(
+        start="preferred", balance="remaining", hand_on="steal", shortest=True
+    ),
+}
+
+
+def named_settings(name: str) -> Mapping[str, Any]:
+    """The settings that a name stands for; ConfigError if it names nothing."""
+    if name in SETS:
+        return {"shrink": "resize", **SETS[name]}
+    parts = name.split("+")
+    settings, named = dict(_PLAIN), dict.fromkeys(KINDS, "")
+    for part in parts:
+        kind = _kind(part, name)
+        if named[kind]:
+            both = f"{named[kind]} and {part}"
+            raise ConfigError(f"policy {name!r} names two {kind} policies, {both}")
+        named[kind] = settings[kind] = part
+    return settings
+
+
+def _kind(part: str, name: str) -> str:
+    """Which question a single policy answers. "fcfs" orders and starts: it means the start."""
+    try:
+        return kind_of(part)
+    except KeyError:
+        singles = "; ".join(f"{kind}: {', '.join(known(kind))}" for kind in KINDS if known(kind))
+        what = f"unknown policy {name!r}" if part == name else f"unknown part {part!r} of {name!r}"
+        shown = f"{', '.join(SETS)}; or a sum of single ones ({singles}), or package.module:Class"
+        names = [*SETS, *(name for kind in KINDS for name in known(kind))]
+        raise ConfigError(f"{what}; {known_words(part, names, shown)}") from None

@@ -4,7 +4,7 @@ Source: MEBF paper, section 3 (its pseudo-code is missing from the text; the pro
 The start policy that belongs to it is EASY with moldable start. After each scheduling pass:
 
 * Nobody waits and processors are idle: expand. The most scalable job first; how much it may get is
-  what tells Handoff, Spare and Intensive apart (`_granted`).
+  what tells Handoff, Spare and Intensive apart (RESIZES).
 * Somebody waits and nothing is idle: shrink. The least scalable job first; each gives up to
   `share` of its processors, until the job at the head of the queue can start. If all together do
   not make room for it they shrink all the same (`partial`): Algorithm 2 has no such condition, and
@@ -24,19 +24,21 @@ resizes cost what the last ones did.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from operator import attrgetter
 
-from dq_server.core.model.bounds import growth
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import ConfigError
-from dq_server.core.model.fitting import smallest_start
-from dq_server.core.model.jobs import Job, JobKind, JobState
+from dq_server.core.model.jobs import Job, JobKind, JobState, smallest_start
 from dq_server.core.model.options import Options
+from dq_server.core.model.placing import growth
 from dq_server.core.model.reasons import because, declare
-from dq_server.core.model.scalability import Scalability
-from dq_server.core.model.sizes import Configuration, largest_at_most, smallest_at_least
+from dq_server.core.model.sizes import (
+    Configuration,
+    Scalability,
+    largest_at_most,
+    smallest_at_least,
+)
 from dq_server.core.model.state import State
 from dq_server.core.planning import INF, free
 from dq_server.core.policies.base import ResizePolicy, Verdict
@@ -50,7 +52,9 @@ declare(
     " --estimate or --walltime",
 )
 
-RESIZES = ("handoff", "spare", "intensive")
+# What an expansion has to exceed, as a share of the job's processors (3.1, algorithms 4, 5, 6):
+# Handoff makes only large ones, Intensive all; None: `mebf_spare_ratio`.
+RESIZES = {"handoff": 1.0, "spare": None, "intensive": 0.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,44 +113,19 @@ class MebfOptions(Options):
             )
 
 
-_expand_place = attrgetter("expands")
-_shrink_place = attrgetter("shrinks")
-
-
-# How many processors a job on `size` gets out of `offered`; 0: it is left as it is.
-Grant = Callable[[int, int, MebfOptions], int]
-
-
-def handoff(size: int, offered: int, options: MebfOptions) -> int:
-    """Only large expansions: more than the job has now (3.1, algorithm 4)."""
-    return offered if offered > size else 0
-
-
-def spare(size: int, offered: int, options: MebfOptions) -> int:
-    """More than `mebf_spare_ratio` of what the job has (3.1, algorithm 5)."""
-    return offered if offered > options.spare_ratio * size else 0
-
-
-def intensive(size: int, offered: int, options: MebfOptions) -> int:
-    """All that is idle (3.1, algorithm 6)."""
-    return offered
-
-
 @dataclass(slots=True, eq=False)
 class _Candidate:
     """A start of a malleable job that may be resized, with what does not change until it is.
 
     instance   which start: a job that is restarted is another candidate
-    expands    its place among those that may expand, the most scalable first
-    shrinks    its place among those that may shrink, the least scalable first
+    rho        how it scales: the most scalable expand first, the least scalable shrink first
     margin_s   it must have this long left to run
     target     what it shrinks to if it was never resized, if that is smaller
     """
 
     job: Job
     instance: int
-    expands: tuple[float, int]
-    shrinks: tuple[float, int]
+    rho: float
     margin_s: float
     target: Configuration
 
@@ -167,9 +146,10 @@ class _Candidate:
 class MebfResize(ResizePolicy):
     polls = False
 
-    def __init__(self, grant: Grant, config: SchedulerConfig) -> None:
-        self._grant = grant
+    def __init__(self, name: str, config: SchedulerConfig) -> None:
         self._options = config.of(MebfOptions)
+        ratio = RESIZES[name]
+        self._ratio = self._options.spare_ratio if ratio is None else ratio
         # Found from the state, kept for speed. Both by scalability, the first in line first; jobs
         # that will never do again are dropped when they are met.
         self._expandable: list[_Candidate] = []
@@ -225,9 +205,9 @@ class MebfResize(ResizePolicy):
                 continue
             size = job.size
             room = min(idle, growth(state, job, job.spec.configurations[-1].size - size))
-            if room <= 0 or (granted := self._grant(size, room, self._options)) <= 0:
+            if room <= max(0, self._ratio * size):
                 continue
-            target = largest_at_most(job.spec.configurations, size + granted)
+            target = largest_at_most(job.spec.configurations, size + room)
             assert target is not None, "it runs on a legal size"
             if target.size > size and _feasible(job, target, self._options, now):
                 yield job, target
@@ -288,11 +268,10 @@ class MebfResize(ResizePolicy):
         least = max(job.spec.configurations[0].size, size - int(options.share * size))
         target = smallest_at_least(job.spec.configurations, least)
         assert target is not None, "it runs on one that is larger"
-        places = (rho, job.id), (-rho, job.id)
-        candidate = _Candidate(job, job.instance, *places, options.theta * planned_s, target)
-        insort(self._expandable, candidate, key=_expand_place)
+        candidate = _Candidate(job, job.instance, rho, options.theta * planned_s, target)
+        insort(self._expandable, candidate, key=lambda c: (c.rho, c.job.id))
         if target.size < size:
-            insort(self._shrinkable, candidate, key=_shrink_place)
+            insort(self._shrinkable, candidate, key=lambda c: (-c.rho, c.job.id))
 
 
 def _is_taken(state: State, job: Job) -> bool:

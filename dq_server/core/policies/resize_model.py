@@ -1,7 +1,7 @@
 """ReSHAPE with a fitted model: fewer sizes are tried on the way to the sweet spot.
 
 Source: ReSHAPE thesis, future work ("prediction for sizes not yet tried"); the model is
-scalability.RunTime. Steps 1 to 3 of resize_reshape.py hold, and so does everything once a sweet
+sizes.RunTime. Steps 1 to 3 of resize_reshape.py hold, and so does everything once a sweet
 spot was found. Until then steps 4 and 5 are replaced:
 
 * While only one size is known: the next larger one, as in the chain.
@@ -29,12 +29,11 @@ from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import Job
 from dq_server.core.model.points import Points
 from dq_server.core.model.reasons import because, declare
-from dq_server.core.model.scalability import RunTime
-from dq_server.core.model.sizes import Configuration
+from dq_server.core.model.sizes import Configuration, RunTime
 from dq_server.core.model.state import State
 from dq_server.core.policies import grids
 from dq_server.core.policies.base import Verdict
-from dq_server.core.policies.resize_reshape import ReshapeResize, make_room, measuring
+from dq_server.core.policies.resize_reshape import ReshapeResize, make_room
 from dq_server.core.policies.spot_view import idle_for
 
 declare(
@@ -61,7 +60,7 @@ class ModelResize(ReshapeResize):
             room = make_room(state, job, current, head)
             return room if room.target else grids.beside(room, job, current, config)
         if not data.measured(config.samples):
-            return measuring(job, config)
+            return grids.measuring(job, config)
         trial = grids.trial(job, current, config)
         if trial is not None:
             return trial

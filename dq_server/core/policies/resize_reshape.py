@@ -32,10 +32,9 @@ from dq_server.core.model.state import State
 from dq_server.core.planning import free
 from dq_server.core.policies import grids, spot_search
 from dq_server.core.policies.base import ResizePolicy, Verdict
-from dq_server.core.policies.spot_kept import may_leave
+from dq_server.core.policies.spot_search import may_leave
 
 declare(
-    measuring="measuring on {size}: {have} of {want} iterations counted",
     no_idle="no processor is idle",
     next_too_large="the next size {next_size} needs {more} more, {idle} are idle",
     largest_size="the job runs on its largest size {size}",
@@ -84,7 +83,7 @@ class ReshapeResize(ResizePolicy):
         if config.searches:
             return spot_search.decide(state, job, current, config, now)
         if not job.performance.measured(config.samples):
-            return measuring(job, config)
+            return grids.measuring(job, config)
         trial = grids.trial(job, current, config)
         if trial is not None:
             return trial
@@ -128,12 +127,6 @@ class ReshapeResize(ResizePolicy):
 def _undo_open(job: Job) -> bool:
     """Whether step 4 has still to judge how the job came to its size."""
     return job.performance.came_from is not None and not job.performance.judged
-
-
-def measuring(job: Job, config: SchedulerConfig) -> Verdict:
-    """The samples of this stay are not complete."""
-    have = len(job.performance.window)
-    return Verdict(None, because("measuring", size=job.size, have=have, want=config.samples))
 
 
 def make_room(state: State, job: Job, current: Configuration, head: Job) -> Verdict:

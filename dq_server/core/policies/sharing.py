@@ -4,10 +4,10 @@ Source: Posner, Hupfeld, Finnerty, "Enhancing Supercomputer Performance with Mal
 Scheduling Strategies" (PECS 2023, with its published code), and Zojer, Posner, Özden 2026
 (arXiv:2602.17318), which adds *keep-preferred*. Every strategy is one set of `SharingOptions`.
 
-1. Jobs start in queue order while they fit, on the size that `start` says (start_sharing.py).
+1. Jobs start in queue order while they fit, on the size that `start` says (strategies.py).
 2. For each job that waits, in queue order, running jobs give processors away, if all together they
    can give what it lacks (`Plan`, here). Nobody shrinks in vain.
-3. What is idle after that, and kept for nobody, goes to running jobs (resize_sharing.py).
+3. What is idle after that, and kept for nobody, goes to running jobs (strategies.py).
 
 Choices. The published code frees the whole size of a waiting job; here idle processors, and those
 on their way, count first, because the rest would be freed for nobody. It reserves named nodes; here
@@ -26,9 +26,9 @@ from typing import Literal
 
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import ConfigError
-from dq_server.core.model.fitting import adapts
-from dq_server.core.model.jobs import Job, JobKind, JobState
+from dq_server.core.model.jobs import Job, adapts
 from dq_server.core.model.options import Options
+from dq_server.core.model.points import may_resize
 from dq_server.core.model.sizes import Configuration, largest_at_most, smallest_at_least
 from dq_server.core.model.state import State
 
@@ -110,17 +110,6 @@ def _planned_s(job: Job) -> tuple[float, int]:
     """How long it plans to run on the smallest size that it starts on; last if that is unknown."""
     planned_s = job.spec.planned_on_s(smallest(job).size)
     return (inf if planned_s is None else planned_s), job.id
-
-
-def may_resize(state: State, job: Job) -> bool:
-    """Whether the job can be resized now, as far as the scheduler decides that."""
-    return (
-        job.spec.kind is JobKind.MALLEABLE
-        and job.resize is None
-        and job.state is not JobState.KILLING
-        and not job.fixed_size
-        and not state.processors.drain(job.allocation)
-    )
 
 
 @dataclass(slots=True, eq=False)

@@ -7,15 +7,13 @@ from math import sqrt
 from statistics import fmean, median
 
 from dq_server.core.model import search
-from dq_server.core.model.bounds import growth
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import Job
-from dq_server.core.model.placing import room
+from dq_server.core.model.placing import growth, room
 from dq_server.core.model.points import ExpandPoint, Points
 from dq_server.core.model.reasons import Figure
-from dq_server.core.model.search import Probe, Terms, score, time_of
+from dq_server.core.model.search import Probe, Terms, Time, expected, score, time_of
 from dq_server.core.model.sizes import Configuration, smallest_at_least
-from dq_server.core.model.speedup import Time, expected
 from dq_server.core.model.state import State
 from dq_server.core.planning import free
 

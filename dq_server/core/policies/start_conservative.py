@@ -21,7 +21,8 @@ from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import Job
 from dq_server.core.model.state import State
 from dq_server.core.model.stepfunction import StepFunction
-from dq_server.core.planning.backfill import INF, Promise, due, in_line, promises
+from dq_server.core.planning import INF
+from dq_server.core.planning.backfill import Promise, due, in_line, promises
 from dq_server.core.planning.timeline import Timeline
 from dq_server.core.policies.base import Start, StartPolicy
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dq_server.core.model.jobs import Job
+from dq_server.core.model.launching import Worlds
 from dq_server.core.model.state import State
-from dq_server.core.model.worlds import Worlds
 from dq_server.live.agents.registry import Agents
 
 

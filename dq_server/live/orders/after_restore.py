@@ -12,7 +12,7 @@ from dq_client.base import messages as m
 from dq_server.core.features.spawning import Spawns
 from dq_server.core.model import events as ev
 from dq_server.core.model.jobs import Job, JobState
-from dq_server.core.model.worlds import Worlds
+from dq_server.core.model.launching import Worlds
 from dq_server.live.agents.registry import AgentLink
 from dq_server.live.context import Desk
 

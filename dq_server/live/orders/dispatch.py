@@ -15,16 +15,15 @@ from dq_client.base import messages as m
 from dq_server.core.features.arrays import environment_of
 from dq_server.core.features.draining import Drains, NodeState, state_of
 from dq_server.core.features.lifecycle import Attached
+from dq_server.core.features.nodes import walltime_end
 from dq_server.core.features.spawning import world_to_start
 from dq_server.core.model import actions as act
 from dq_server.core.model import events as ev
 from dq_server.core.model.jobs import ACTIVE, ENDED, Job, JobState, Remap
-from dq_server.core.model.launching import Launching
-from dq_server.core.model.restarts import Succession
+from dq_server.core.model.launching import Launching, Worlds
 from dq_server.core.model.state import State
-from dq_server.core.model.walltimes import walltime_end
 from dq_server.core.model.watch import WatchOptions
-from dq_server.core.model.worlds import Worlds
+from dq_server.core.transaction import Succession
 from dq_server.live import translate
 from dq_server.live.agents.output_paths import output_paths
 from dq_server.live.agents.registry import AgentLink
@@ -41,7 +40,7 @@ def carry_out(desk: Desk, action: act.Action) -> None:
     """Let an action of the scheduler have its effect outside of it."""
     match action:
         case act.StartJob():
-            job = desk.scheduler.job(action.job)
+            job = desk.scheduler.state.job(action.job)
             desk.job_nodes.add(job)
             if job.spec.workers is not None:
                 start_workers(desk, job, action.processors)
@@ -77,11 +76,11 @@ def carry_out(desk: Desk, action: act.Action) -> None:
             pass  # a remap point comes after every iteration; a job that rests is rung
         case act.AnswerRemap():
             # The handler answers. The new ranks come up while the application goes on.
-            job = desk.scheduler.job(action.job)
+            job = desk.scheduler.state.job(action.job)
             if job.resize is not None and job.resize.resize_id == action.answer.resize_id:
                 grow(desk, job)
         case act.ResizeWorkers():
-            job = desk.scheduler.job(action.job)
+            job = desk.scheduler.state.job(action.job)
             if action.what is Remap.EXPAND:  # those that leave do so by VacateProcessors
                 desk.job_nodes.add(job)
                 start_workers(desk, job, action.processors)
@@ -223,7 +222,7 @@ def _to_all(
     links: Sequence[AgentLink] | None = None,
 ) -> None:
     """To each agent of these processors once. One that is away gets it when it reports."""
-    said = desk.rank_reports.of(desk.scheduler.job(order.job))
+    said = desk.rank_reports.of(desk.scheduler.state.job(order.job))
     for link in desk.agents.of_processors(processors, desk.state):
         if links is None or link in links:
             said.ordered.add(link.name)

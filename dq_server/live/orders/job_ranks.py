@@ -11,8 +11,8 @@ from dq_server.core.features.spawning import spawned_in
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerSpawn
 from dq_server.core.model.jobs import Job, JobState
-from dq_server.core.model.restarts import unheard
-from dq_server.core.model.worlds import Worlds
+from dq_server.core.model.launching import Worlds
+from dq_server.core.transaction import unheard
 from dq_server.live import translate
 from dq_server.live.agents.job_nodes import nodes_of
 from dq_server.live.agents.rank_reports import not_ended, not_started, world_not_ended

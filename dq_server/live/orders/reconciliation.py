@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dq_client.base import messages as m
 from dq_server.core.features.spawning import Spawns, spawned_in
 from dq_server.core.model import events as ev
-from dq_server.core.model.background import LEAST, load_of
 from dq_server.core.model.jobs import Job, JobState
+from dq_server.core.model.launching import Worlds
+from dq_server.core.model.places import LEAST, load_of
 from dq_server.core.model.state import State
-from dq_server.core.model.worlds import Worlds
 from dq_server.live import translate
 from dq_server.live.agents.registry import AgentLink
 from dq_server.live.context import Desk

@@ -7,13 +7,15 @@ off may speak of what is no longer its own.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from typing import TypeAlias
 
 from dq_client.base import codec, versions
 from dq_client.base import messages as m
 from dq_client.base.messages.base import AGENT
 from dq_server.core.model import events as ev
 from dq_server.core.model.jobs import ENDED, Job, JobState
-from dq_server.core.model.worlds import Worlds
+from dq_server.core.model.launching import Worlds
 from dq_server.live.access import Principal
 from dq_server.live.agents.registry import AgentLink
 from dq_server.live.context import Desk
@@ -32,11 +34,26 @@ from dq_server.live.orders.job_ranks import (
 from dq_server.live.orders.reconciliation import join_new, reconcile
 from dq_server.live.orders.startup import resume
 from dq_server.live.rate_limited_log import RateLimitedLog
-from dq_server.live.requests.call import VERSION, Call, handles
+from dq_server.live.requests.call import VERSION, B, Call, handles
 
 log = logging.getLogger("dq.server")
 complaints = RateLimitedLog(log)
 UNKNOWN_AGENT = m.Error("later", "report with an agent hello first")
+OfAgent: TypeAlias = Callable[[Desk, AgentLink, B], m.ReplyBody]
+
+
+def from_agent(message: type[B]) -> Callable[[OfAgent[B]], OfAgent[B]]:
+    """Register the handler of a message of an agent; one that we do not know is refused."""
+
+    def register(handler: OfAgent[B]) -> OfAgent[B]:
+        @handles(message)
+        def handle(desk: Desk, call: Call[B]) -> m.ReplyBody:
+            link = desk.agents.of_identity(call.identity)
+            return UNKNOWN_AGENT if link is None else handler(desk, link, call.body)
+
+        return handler
+
+    return register
 
 
 @handles(m.AgentHello)
@@ -129,13 +146,9 @@ def _not_its_own(desk: Desk, link: AgentLink, job: Job, instance: int) -> m.Erro
     return None
 
 
-@handles(m.AppStarted)
-def app_started(desk: Desk, call: Call[m.AppStarted]) -> m.ReplyBody:
+@from_agent(m.AppStarted)
+def app_started(desk: Desk, link: AgentLink, body: m.AppStarted) -> m.ReplyBody:
     """The application's processes run."""
-    body = call.body
-    link = desk.agents.of_identity(call.identity)
-    if link is None:
-        return UNKNOWN_AGENT
     job = desk.state.job(body.job)
     refusal = _not_its_own(desk, link, job, body.instance)
     if refusal is not None:
@@ -147,13 +160,10 @@ def app_started(desk: Desk, call: Call[m.AppStarted]) -> m.ReplyBody:
     return m.Done()
 
 
-@handles(m.AppEnded)
-def app_ended(desk: Desk, call: Call[m.AppEnded]) -> m.ReplyBody:
+@from_agent(m.AppEnded)
+def app_ended(desk: Desk, link: AgentLink, body: m.AppEnded) -> m.ReplyBody:
     """The application has ended; said again until it is acknowledged, also of an earlier start."""
-    body, state = call.body, desk.state
-    link = desk.agents.of_identity(call.identity)
-    if link is None:
-        return UNKNOWN_AGENT
+    state = desk.state
     job = state.job(body.job)
     current = job.id in state.active and job.instance == body.instance
     if has_part(desk, link, job, body.instance):
@@ -168,13 +178,9 @@ def app_ended(desk: Desk, call: Call[m.AppEnded]) -> m.ReplyBody:
     return refusal or m.Done()
 
 
-@handles(m.OutputLost)
-def output_lost(desk: Desk, call: Call[m.OutputLost]) -> m.ReplyBody:
+@from_agent(m.OutputLost)
+def output_lost(desk: Desk, link: AgentLink, body: m.OutputLost) -> m.ReplyBody:
     """Output of a job is lost: its story says so, also if it has ended meanwhile."""
-    body = call.body
-    link = desk.agents.of_identity(call.identity)
-    if link is None:
-        return UNKNOWN_AGENT
     job = desk.state.jobs.get(body.job)
     if job is None:
         return m.Done()  # it ended long ago
@@ -190,30 +196,23 @@ def output_lost(desk: Desk, call: Call[m.OutputLost]) -> m.ReplyBody:
     return m.Done()
 
 
-@handles(m.RankLost)
-def rank_lost(desk: Desk, call: Call[m.RankLost]) -> m.ReplyBody:
+@from_agent(m.RankLost)
+def rank_lost(desk: Desk, link: AgentLink, body: m.RankLost) -> m.ReplyBody:
     """The others wait for that rank for ever: the job is over, unless that is known already."""
-    body, state = call.body, desk.state
-    link = desk.agents.of_identity(call.identity)
-    if link is None:
-        return UNKNOWN_AGENT
-    job = state.active.get(body.job)
+    job = desk.state.active.get(body.job)
     if job is None or job.instance != body.instance or job.state is JobState.KILLING:
         return m.Done()
-    node_of = state.processors.node_of
+    node_of = desk.state.processors.node_of
     if all(desk.agents.by_node.get(node_of[p]) is not link for p in job.holds()):
         return m.Error("refused", f"job {body.job} has no processor of agent {link.name}")
     desk.apply(ev.JobEnded(body.job, body.instance, -9, f"on {link.name} {body.why}"))
     return m.Done()
 
 
-@handles(m.Vacated)
-def vacated(desk: Desk, call: Call[m.Vacated]) -> m.ReplyBody:
+@from_agent(m.Vacated)
+def vacated(desk: Desk, link: AgentLink, body: m.Vacated) -> m.ReplyBody:
     """Processors are empty."""
-    body, state = call.body, desk.state
-    link = desk.agents.of_identity(call.identity)
-    if link is None:
-        return UNKNOWN_AGENT
+    state = desk.state
     pool = state.processors
     said = [p for p in body.processors if p < len(pool.node_of)]
     if any(desk.agents.by_node.get(pool.node_of[p]) is not link for p in said):
@@ -249,14 +248,10 @@ def runs(job: Job, instance: int) -> bool:
     return job.instance == instance and job.state in (JobState.STARTING, JobState.RUNNING)
 
 
-@handles(m.RemoteRun)
-def remote_run(desk: Desk, call: Call[m.RemoteRun]) -> m.ReplyBody:
+@from_agent(m.RemoteRun)
+def remote_run(desk: Desk, link: AgentLink, body: m.RemoteRun) -> m.ReplyBody:
     """MPI's launcher wants a proxy on another node: only on one that the job holds."""
-    body = call.body
-    link = desk.agents.of_identity(call.identity)
     job = desk.state.job(body.job)
-    if link is None:
-        return UNKNOWN_AGENT
     if not runs(job, body.instance):
         return m.Error("refused", f"job {body.job} is not running here")
     place = next((p for p in desk.places.of(tuple(job.holds())) if p.host == body.host), None)
@@ -287,14 +282,10 @@ def remote_ended(desk: Desk, call: Call[m.RemoteEnded]) -> m.ReplyBody:
     return m.Done()
 
 
-@handles(m.Relay)
-def relay(desk: Desk, call: Call[m.Relay]) -> m.ReplyBody:
+@from_agent(m.Relay)
+def relay(desk: Desk, link: AgentLink, body: m.Relay) -> m.ReplyBody:
     """One keeper of a job speaks to another: between nodes that the job has, nowhere else."""
-    body = call.body
-    link = desk.agents.of_identity(call.identity)
     job = desk.state.job(body.job)
-    if link is None:
-        return UNKNOWN_AGENT
     if not runs(job, body.instance) or not job.launching.by_agents:
         return m.Error("refused", f"job {job.id} is not running here")
     nodes = desk.job_nodes.of(job)
@@ -324,14 +315,10 @@ def _relay(desk: Desk, target: AgentLink, job: Job, sender: str, data: bytes) ->
     desk.order(target, m.Relayed(job=job.id, instance=job.instance, node=sender, data=data))
 
 
-@handles(m.SpawnRanks)
-def spawn_ranks(desk: Desk, call: Call[m.SpawnRanks]) -> m.ReplyBody:
+@from_agent(m.SpawnRanks)
+def spawn_ranks(desk: Desk, link: AgentLink, body: m.SpawnRanks) -> m.ReplyBody:
     """A rank calls MPI_Comm_spawn."""
-    body = call.body
-    link = desk.agents.of_identity(call.identity)
     job = desk.state.job(body.job)
-    if link is None:
-        return UNKNOWN_AGENT
     if not runs(job, body.instance) or not job.launching.by_agents:
         return m.Error("refused", f"job {job.id} is not running here")
     if not has_part(desk, link, job, body.instance):
@@ -339,14 +326,10 @@ def spawn_ranks(desk: Desk, call: Call[m.SpawnRanks]) -> m.ReplyBody:
     return spawn_world(desk, link, job, body)
 
 
-@handles(m.WorldEnded)
-def world_ended(desk: Desk, call: Call[m.WorldEnded]) -> m.ReplyBody:
+@from_agent(m.WorldEnded)
+def world_ended(desk: Desk, link: AgentLink, body: m.WorldEnded) -> m.ReplyBody:
     """All ranks of a spawned world on an agent's nodes have ended."""
-    body = call.body
-    link = desk.agents.of_identity(call.identity)
     job = desk.state.job(body.job)
-    if link is None:
-        return UNKNOWN_AGENT
     if not runs(job, body.instance) or not job.launching.by_agents:
         return m.Done()  # all that the job has ends, or has ended
     if not has_part(desk, link, job, body.instance):

@@ -5,6 +5,11 @@ Which job speaks is known from its key (access.py), never from what the message 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
 from dq_client.base import messages as m
 from dq_server.core.features.dynamic_requests import answer_of
 from dq_server.core.model import events as ev
@@ -61,7 +66,7 @@ def remap(desk: Desk, call: Call[m.RemapPoint]) -> m.ReplyBody:
     actions = desk.apply(translate.remap_point(body, who.job, who.instance))
     for action in actions:
         if isinstance(action, AnswerRemap) and action.job == who.job:
-            job = desk.scheduler.job(who.job)
+            job = desk.scheduler.state.job(who.job)
             standing = answer_of(job)
             about = translate.dynamic_answer(standing, desk.now()) if standing else None
             each = body.iterations / (body.silent + 1)
@@ -98,65 +103,33 @@ def committed(desk: Desk, call: Call[m.Committed]) -> m.ReplyBody:
     return m.Done()
 
 
-@handles(m.ResizesByRestart)
-def resizes_by_restart(desk: Desk, call: Call[m.ResizesByRestart]) -> m.ReplyBody:
-    """The program runs under an MPI that takes no ranks into a running job."""
-    desk.apply(ev.ResizesByRestart(call.principal.job, call.principal.instance))
+# Messages that are only handed to the scheduler, each as an event with the same fields.
+EVENTS: dict[type[m.RequestBody], Callable[..., ev.Event]] = {
+    m.ResizesByRestart: ev.ResizesByRestart,
+    m.RestartReady: ev.RestartReady,
+    m.CopyMade: ev.CopyMade,
+    m.GaveUp: ev.JobGaveUp,
+    m.RankReport: ev.RankReported,
+    m.WorkDone: ev.WorkDone,
+    m.Aborted: ev.ResizeAborted,
+}
+
+
+def _apply(desk: Desk, call: Call[Any]) -> m.ReplyBody:
+    who, fields = call.principal, msgspec.structs.asdict(call.body)
+    desk.apply(EVENTS[type(call.body)](job=who.job, instance=who.instance, **fields))
     return m.Done()
 
 
-@handles(m.RestartReady)
-def restart_ready(desk: Desk, call: Call[m.RestartReady]) -> m.ReplyBody:
-    """All ranks of a job are about to end, so that it starts on its new size."""
-    who = call.principal
-    desk.apply(ev.RestartReady(who.job, who.instance, call.body.resize_id))
-    return m.Done()
-
-
-@handles(m.CopyMade)
-def copy_made(desk: Desk, call: Call[m.CopyMade]) -> m.ReplyBody:
-    """A protected job has copied its data."""
-    who = call.principal
-    desk.apply(translate.copy_made(call.body, who.job, who.instance))
-    return m.Done()
-
-
-@handles(m.GaveUp)
-def gave_up(desk: Desk, call: Call[m.GaveUp]) -> m.ReplyBody:
-    """The application says why it ends."""
-    desk.apply(ev.JobGaveUp(call.principal.job, call.principal.instance, call.body.why))
-    return m.Done()
-
-
-@handles(m.RankReport)
-def rank_report(desk: Desk, call: Call[m.RankReport]) -> m.ReplyBody:
-    """A rank does not get on, or has left the others."""
-    desk.apply(translate.rank_report(call.body, call.principal.job, call.principal.instance))
-    return m.Done()
-
-
-@handles(m.WorkDone)
-def work_done(desk: Desk, call: Call[m.WorkDone]) -> m.ReplyBody:
-    """The program of a resized or protected job is about to end as it should."""
-    who = call.principal
-    desk.apply(ev.WorkDone(who.job, who.instance, call.body.resize_id))
-    return m.Done()
-
-
-@handles(m.Aborted)
-def aborted(desk: Desk, call: Call[m.Aborted]) -> m.ReplyBody:
-    """A resize did not happen."""
-    who = call.principal
-    body = call.body
-    desk.apply(ev.ResizeAborted(who.job, who.instance, body.resize_id, body.why, body.mistake))
-    return m.Done()
+for message in EVENTS:
+    handles(message)(_apply)
 
 
 @handles(m.DynamicRequest)
 def dynamic_request(desk: Desk, call: Call[m.DynamicRequest]) -> m.ReplyBody:
     """An evolving application asks for processors."""
-    who = call.principal
-    return _dynamic(desk, who, translate.dynamic_request(call.body, who.job, who.instance))
+    who, fields = call.principal, msgspec.structs.asdict(call.body)
+    return _dynamic(desk, who, ev.DynamicRequested(who.job, who.instance, **fields))
 
 
 @handles(m.DynamicRelease)

@@ -9,9 +9,9 @@ import msgspec
 from dq_client.base import messages as m
 from dq_server.core.features.dependencies import WAYS
 from dq_server.core.features.history import HistoryOptions
+from dq_server.core.features.lifecycle import EnvironmentOptions
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import ArrayAccepted, JobAccepted
-from dq_server.core.model.environment import EnvironmentOptions
 from dq_server.core.model.errors import UnknownJob
 from dq_server.core.model.events import AdvanceReservation, MaintenanceWindow
 from dq_server.core.model.pool import PoolOptions, possible

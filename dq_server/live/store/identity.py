@@ -9,21 +9,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Protocol
 
 from dq_client.base.errors import UsageError
 from dq_client.base.home import Home, write_private
-
-
-class Noting(Protocol):
-    """Of a journal, the notes beside its events."""
-
-    def meta(self, key: str) -> str | None:
-        """A note."""
-
-    def note(self, key: str, value: str) -> None:
-        """Keep one."""
-
+from dq_server.live.store.journal import Journal
 
 KEY = "cluster"  # in the journal's notes
 
@@ -44,7 +33,7 @@ def require_journal(home: Home) -> None:
     )
 
 
-def settle(journal: Noting, home: Home) -> str:
+def settle(journal: Journal, home: Home) -> str:
     """The cluster's name, kept where it was missing. UsageError if the journal is another's."""
     written, kept = journal.meta(KEY), home.cluster()
     if written and kept and written != kept:

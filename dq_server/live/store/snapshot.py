@@ -24,10 +24,9 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from dq_server.core.model.answers import Answers
 from dq_server.core.model.jobs import Job
 from dq_server.core.model.records import RECORDS, Records
-from dq_server.core.model.state import State
+from dq_server.core.model.state import Answers, State
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.settings import from_recorded
 

@@ -10,6 +10,7 @@ from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.state import State
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.turn import NOT_STARTED
+from dq_server.live.views.pool import reason_view
 
 declare(
     array_stands="{left} of the {jobs} jobs of the array have not ended, {waiting} of them wait",
@@ -57,6 +58,6 @@ def why_array(scheduler: Scheduler, array: Array, now: float) -> dict[str, Any]:
     return {
         "job": array.id,
         "state": state_of(scheduler.state, array),
-        "now": [{"code": r.code, "text": r.text, "figures": r.figures} for r in reasons],
+        "now": [reason_view(reason) for reason in reasons],
         "story": [],
     }

@@ -84,7 +84,7 @@ def pool_view(scheduler: Scheduler) -> dict[str, Any]:
                 "time_s": note.time_s,
                 "what": note.what,
                 "ticket": note.ticket,
-                **_reason(note.reason),
+                **reason_view(note.reason),
             }
             for note in pool.notes
         ],
@@ -95,7 +95,8 @@ def _refused(pause: Pause) -> dict[str, Any] | None:
     return {"why": pause.refused, "until_s": pause.retry_s} if pause.refused else None
 
 
-def _reason(reason: Reason) -> dict[str, Any]:
+def reason_view(reason: Reason) -> dict[str, Any]:
+    """A sentence with its figures."""
     return {"code": reason.code, "text": reason.text, "figures": reason.figures}
 
 
@@ -112,7 +113,7 @@ def _ticket(state: State, number: int, ticket: Ticket) -> dict[str, Any]:
         "idle_since_s": ticket.idle_s,
         "until_s": ticket.until_s,
         "pending": ticket.pending or None,
-        "reason": _reason(ticket.reason),
+        "reason": reason_view(ticket.reason),
     }
 
 

@@ -15,9 +15,9 @@ from dq_server.core.explain import explain
 from dq_server.core.features.draining import Drain, Drains, holders, state_of
 from dq_server.core.features.maintenance import Windows
 from dq_server.core.features.reservations import Booked, Inside
-from dq_server.core.model.background import load_of
 from dq_server.core.model.jobs import Job, JobState, Stay
 from dq_server.core.model.places import Places as JobPlaces
+from dq_server.core.model.places import load_of
 from dq_server.core.model.placing import in_use
 from dq_server.core.model.processors import Node
 from dq_server.core.model.state import State
@@ -25,7 +25,7 @@ from dq_server.core.scheduler import Scheduler
 from dq_server.live.agents.output_paths import output_paths
 from dq_server.live.agents.usage import Usages
 from dq_server.live.translate import ProcessorNames, grid
-from dq_server.live.views.pool import coming_view, queues_of, until_s
+from dq_server.live.views.pool import coming_view, queues_of, reason_view, until_s
 
 # What features say of a job, and lists leave out.
 LONG = ("places", "ran_on", "profile", "scheduled")
@@ -250,18 +250,9 @@ def why_view(scheduler: Scheduler, job: Job, now: float, after_s: float = 0.0) -
     return {
         "job": job.id,
         "state": str(job.state),
-        "now": [
-            {"code": r.code, "text": r.text, "figures": r.figures}
-            for r in explain(scheduler, job, now)
-        ],
+        "now": [reason_view(reason) for reason in explain(scheduler, job, now)],
         "story": [
-            {
-                "time_s": d.time_s,
-                "what": d.what,
-                "code": d.reason.code,
-                "text": d.reason.text,
-                "figures": d.reason.figures,
-            }
+            {"time_s": d.time_s, "what": d.what, **reason_view(d.reason)}
             for d in job.decisions
             if d.time_s > after_s
         ],

@@ -46,7 +46,7 @@ from typing import Any
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import ConfigError, SchedulerError
 from dq_server.core.model.events import AdvanceReservation
-from dq_server.core.policies.sets import SETS
+from dq_server.core.policies.registry import SETS
 from dq_server.core.settings import check, configured, from_tables, named_config
 from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError, unknown

@@ -7,8 +7,8 @@ from dataclasses import fields
 from importlib.metadata import PackageNotFoundError, version
 
 from dq_server.core.model.config import SchedulerConfig
-from dq_server.core.model.plain import plain
-from dq_server.core.policies.sets import SETS, named_settings
+from dq_server.core.model.options import plain
+from dq_server.core.policies.registry import SETS, named_settings
 from dq_server.sim.intervals import mean_and_interval
 from dq_server.sim.malleable_settings import described
 from dq_server.sim.study.file import Source, Study, Variant

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dq_server.core.model.errors import SchedulerError
-from dq_server.core.model.plain import plain
+from dq_server.core.model.options import plain
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.files import whole_file
 from dq_server.sim.malleable import MalleableWorkload, resizes_nobody

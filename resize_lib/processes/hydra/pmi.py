@@ -25,11 +25,6 @@ FINALIZE_ANSWER = "finalize_ack"
 _unanswered = 0  # spawn requests whose answer has not been read
 
 
-def is_there() -> bool:
-    """True if this process was started by a process manager that speaks PMI-1."""
-    return DESCRIPTOR_VARIABLE in os.environ
-
-
 def descriptor() -> int:
     """The connection to the process manager, to wait on."""
     return int(os.environ[DESCRIPTOR_VARIABLE])

@@ -14,7 +14,7 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from mpi4py import MPI
@@ -22,7 +22,7 @@ from mpi4py import MPI
 from apps.linalg import SingularMatrixError, blas, lu, matmul, verification
 from apps.linalg.lu_panels import Panel, Panels, Strip
 from resize_lib.descriptors import BlockCyclic
-from resize_lib.emulation.pacing import set_pacer
+from resize_lib.emulation.pacing import SharePacer, set_pacer
 from resize_lib.grid import Grid
 from tests.mpi.programs.matrices import TYPES, Local, Order, fill_of, getrf, normal, part, tied
 
@@ -361,7 +361,7 @@ def paced(_seed: int) -> Iterator[Verdict]:
         for name, function in plain.items():
             setattr(blas, name, pacer.computes(function))
         grid.wait = pacer.waits(grid.wait)  # type: ignore[method-assign]
-        set_pacer(pacer)
+        set_pacer(cast(SharePacer, pacer))
         matmul(grid, desc, A, desc, A, desc, C)
         products = pacer.sections
         lu(grid, desc, A)
