@@ -31,7 +31,7 @@ from dq_server.sim.output import Run, as_json, as_table, notes_of, write_csv
 from dq_server.sim.pool import costs, read_pool
 from dq_server.sim.progress import progress
 from dq_server.sim.records import Records
-from dq_server.sim.swf import processors_of, read_swf
+from dq_server.sim.swf import only, processors_of, read_swf
 from dq_server.sim.toml_workload import read_outages, read_reservations, read_toml, since
 from dq_server.sim.workload import (
     MOST_NODES,
@@ -125,6 +125,21 @@ PLOT_FORMATS = (".png", ".svg", ".pdf")
     help="Honour a log's fields 17 and 18: preceding job and think time.",
 )
 @click.option(
+    "--queue",
+    "queues",
+    multiple=True,
+    metavar="NUMBER|NAME",
+    help="Only a log's jobs of this queue (field 15), by its number or its name in the header. May"
+    " be given several times.",
+)
+@click.option(
+    "--partition",
+    "partitions",
+    multiple=True,
+    metavar="NUMBER|NAME",
+    help="Only a log's jobs of this partition (field 16), likewise.",
+)
+@click.option(
     "--reserve",
     "reserve",
     multiple=True,
@@ -169,6 +184,8 @@ def run(
     pool_words: str | None,
     enforce_estimates: bool,
     dependencies: bool,
+    queues: tuple[str, ...],
+    partitions: tuple[str, ...],
     reserve: tuple[str, ...],
     outage: tuple[str, ...],
     warm_up: float | None,
@@ -186,7 +203,8 @@ def run(
         configs = _configs(policies, config_file, {"fit": fit, "sweet_spot": sweet_spot})
         _check_outputs(workload, csv, plot)
         nodes = _processors(workload) if nodes is None else nodes
-        jobs = _read(workload, nodes, how, seed, enforce_estimates, dependencies)
+        parts = queues, partitions
+        jobs = _read(workload, nodes, how, seed, enforce_estimates, dependencies, parts)
         reserved = _reserved(jobs, reserve)
         pools = pool_words is not None or any(
             PoolOptions.table in config.options for config in configs.values()
@@ -390,6 +408,7 @@ def _read(
     seed: int,
     enforce_estimates: bool,
     dependencies: bool,
+    parts: tuple[tuple[str, ...], tuple[str, ...]],
 ) -> Workload:
     if path.suffix == ".toml":
         if how is not None:
@@ -398,10 +417,12 @@ def _read(
             raise InputError("--enforce-estimates is for logs: a .toml job has walltime_s")
         if dependencies:
             raise InputError("--dependencies is for logs: a .toml job has after")
+        if any(parts):
+            raise InputError("--queue and --partition are for logs: leave them out")
         return read_toml(path)
     if not path.name.endswith((".swf", ".swf.gz")):
         raise InputError(f"{path}: a workload is a .swf, .swf.gz or .toml file")
     rigid = RigidWorkload.from_log(
-        read_swf(path), enforce_estimates=enforce_estimates, dependencies=dependencies
+        only(read_swf(path), *parts), enforce_estimates=enforce_estimates, dependencies=dependencies
     )
     return rigid if how is None else MalleableWorkload(rigid, nodes, how, seed)

@@ -18,7 +18,7 @@ import re
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -36,6 +36,7 @@ FIELDS = (
     *("application", "queue", "partition", "preceding_job", "think_s"),
 )
 HEADER = re.compile(r"; *([A-Z][A-Za-z]*): *(.*?)\s*$")
+OTHER = "left out: of another {} (field {})"
 COLUMN = {name: k for k, name in enumerate(FIELDS)}
 COMPLETED, FAILED, CANCELLED = 1, 0, 5  # statuses (field 11)
 PARTIAL, LAST_COMPLETED, LAST_FAILED = 2, 3, 4  # of the parts of a job that was swapped out
@@ -86,6 +87,53 @@ def read_swf(path: Path) -> SwfLog:
     return _cleaned(path, fields)
 
 
+def only(
+    log: SwfLog, queues: Sequence[int | str] = (), partitions: Sequence[int | str] = ()
+) -> SwfLog:
+    """The jobs of these queues (field 15) and partitions (field 16), by number or header name.
+
+    Empty: jobs of all. The others are counted in the notes.
+
+    Raises:
+        WorkloadError: no job is of one of these, or none of a queue and a partition together.
+    """
+    kept: NDArray[np.bool_] = np.ones(len(log.fields), dtype=bool)
+    notes = dict(log.notes)
+    for wanted, name, number in ((queues, "queue", 15), (partitions, "partition", 16)):
+        if wanted:
+            these = np.isin(log.column(name), list(_numbers(log, name, number, wanted)))
+            if left_out := int((kept & ~these).sum()):
+                notes[OTHER.format(name, number)] = left_out
+            kept &= these
+    if not kept.any():
+        raise WorkloadError(f"{log.path}: no job is of these queues and of these partitions")
+    return SwfLog(log.path, log.fields[kept], notes)
+
+
+def _numbers(log: SwfLog, field: str, number: int, wanted: Sequence[int | str]) -> Iterator[int]:
+    """The numbers in that field that are wanted; a text is a name of the header, or a number."""
+    known: dict[int, str] = {int(value): "" for value in np.unique(log.column(field)).tolist()}
+    for label, text in _labels(log.path):
+        found = re.fullmatch(r"(-?\d{1,9})[\s:]+(.+)", text)
+        if label == field.capitalize() and found is not None and int(found[1]) in known:
+            known[int(found[1])] = found[2]
+    for one in wanted:
+        named = [value for value, name in known.items() if name == one]
+        numbered = [value for value in known if str(value) == str(one)]
+        if isinstance(one, str) and named and numbered and named != numbered:
+            raise WorkloadError(
+                f"{log.path}: {field} {one!r} is a number, and the header's name of {named[0]}:"
+                " change the header"
+            )
+        if not named and not numbered:
+            there = ", ".join(f"{value} ({name})" if name else str(value)
+                              for value, name in known.items())  # fmt: skip
+            raise WorkloadError(
+                f"{log.path}: no job of {field} {one!r} (field {number}); there are {there}"
+            )
+        yield from numbered or named
+
+
 def header_of(path: Path) -> dict[str, str]:
     """The labelled comments before the first job, as "MaxProcs"; of several alike the first.
 
@@ -93,6 +141,13 @@ def header_of(path: Path) -> dict[str, str]:
         WorkloadError: the file cannot be read.
     """
     found: dict[str, str] = {}
+    for label, text in _labels(path):
+        found.setdefault(label, text)
+    return found
+
+
+def _labels(path: Path) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
     try:
         with _open(path) as lines:
             for line in lines:
@@ -100,7 +155,7 @@ def header_of(path: Path) -> dict[str, str]:
                     break
                 label = HEADER.match(line)
                 if label is not None:
-                    found.setdefault(label[1], label[2])
+                    found.append((label[1], label[2]))
     except (OSError, EOFError, zlib.error) as error:
         raise WorkloadError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
     return found

@@ -127,6 +127,12 @@ def test_an_interval_is_wider_than_that_of_the_draws_and_never_before_now() -> N
     assert _middle(never) == StartForecast(1.0, float("inf"), float("inf"))
 
 
+def test_intervals_of_few_draws_hold_seventy_to_ninety_percent_of_the_starts() -> None:
+    found = calibrate(lublin(240, 64, load=0.9, seed=3), 64, "easy", moments=12, draws=8, seed=1)
+    assert found.early + found.within + found.late > 100
+    assert 0.7 <= found.share <= 0.9, found
+
+
 @pytest.mark.slow
 def test_eighty_percent_intervals_hold_seventy_to_ninety_percent_of_the_starts() -> None:
     found = calibrate(lublin(400, 64, load=0.9, seed=3), 64, "easy", moments=12, draws=20, seed=1)

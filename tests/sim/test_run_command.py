@@ -48,6 +48,24 @@ def small(log: WriteLog) -> Any:
     )
 
 
+def test_jobs_of_a_queue_and_a_partition(log: WriteLog) -> None:
+    path = log(
+        "; MaxProcs: 9\n; Queue: 1 short\n; Partition: 2 gpu",
+        line(1, run=10, queue=1, partition=2),
+        line(2, run=20, queue=2, partition=2),
+        line(3, run=30, queue=1, partition=3),
+    )
+    code, out, err = run(path, "--policy", "easy", "--queue", "short", "--partition", 2, "--json")
+    assert code == 0 and json.loads(out)["runs"][0]["makespan_s"] == 10
+    assert "1 jobs: left out: of another queue (field 15)" in err
+    assert "1 jobs: left out: of another partition (field 16)" in err
+    code, out, _ = run(path, "--policy", "easy", "--queue", 1, "--queue", 2, "--json")
+    assert code == 0 and json.loads(out)["runs"][0]["jobs"] == 3
+    code, out, err = run(path, "--policy", "easy", "--queue", "shirt")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "no job of queue 'shirt' (field 15); there are 1 (short), 2" in err
+
+
 def test_the_contract(small: Any, tmp_path: Path) -> None:
     table = tmp_path / "jobs.csv"
     code, out, err = run(small, "--nodes", 10, "--policy", "easy", "--json", "--csv", table)

@@ -108,6 +108,20 @@ def test_the_contract_and_that_runs_are_those_of_sim_run(tmp_path: Path) -> None
         assert drawn == (0 if row["policy"] == "easy" else 60 * float(row["share"]))
 
 
+def test_shares_in_percent_are_those_in_fractions(tmp_path: Path) -> None:
+    log(tmp_path)
+    found, reports = [], []
+    for shares in ("[0.2, 1, 0.07]", "[20, 100, 7.0]"):
+        text = STUDY.replace("[0.5, 1.0]", shares).replace("seeds = 2", "seeds = 1")
+        assert study(write(tmp_path, text), "--no-figures")[0] == 0
+        found.append((tmp_path / "out" / "runs.csv").read_text())
+        reports.append((tmp_path / "out" / "report.md").read_text())
+    assert found[0] == found[1]
+    assert {row["share"] for row in csv.DictReader(found[1].splitlines())} == {"0.2", "1", "0.07"}
+    assert ["shares in percent" in text for text in reports] == [False, True]
+    assert all("20 % malleable" in text for text in reports)
+
+
 def test_means_and_intervals_are_those_of_the_runs(tmp_path: Path) -> None:
     log(tmp_path)
     assert (
@@ -246,6 +260,26 @@ scheduler = {{ mebf_theta = 0.9 }}
         assert words in report, words
 
 
+def test_queues_and_partitions(tmp_path: Path) -> None:
+    places = [(1, 1), (2, 1), (2, 2), (1, 1)]
+    fields = [dict.fromkeys(FIELDS, -1) | {
+        "job": k, "submit_s": 100 * k, "run_s": 10, "requested_processors": 4,
+        "queue": queue, "partition": partition} for k, (queue, partition) in enumerate(places, 1)
+    ]  # fmt: skip
+    header = "MaxProcs: 4\nQueue: 1 short\nQueue: 2 long"
+    write_swf(tmp_path / "a.swf", [row.values() for row in fields], header)
+    text = "logs = ['a.swf']\npolicies = ['easy', 'fcfs']\nshares = [0]\nseeds = [0]\n"
+    assert study(write(tmp_path, f"{text}queues = ['short']"), "--no-figures")[0] == 0
+    assert {row["jobs"] for row in rows(tmp_path / "out" / "runs.csv")} == {"2"}
+    path = write(tmp_path, f"{text}queues = ['long']\npartitions = [1]")
+    assert study(path, "--no-figures")[0] == 0
+    assert {row["jobs"] for row in rows(tmp_path / "out" / "runs.csv")} == {"1"}
+    report = (tmp_path / "out" / "report.md").read_text()
+    assert "only jobs of queue long are simulated (field 15; 2 of others left out)" in report
+    assert "only jobs of partition 1 are simulated (field 16; 1 of others left out)" in report
+    assert "* a.swf: 2 jobs: left out: of another queue (field 15)" in report
+
+
 def test_maintenance_and_a_warm_up(tmp_path: Path) -> None:
     """Three jobs of a day apart on 4 processors, 100 s each, and an end at most 2 hours later."""
     fields = [dict.fromkeys(FIELDS, -1) | {
@@ -321,14 +355,20 @@ def test_distributions_classes_and_users() -> None:
         (STUDY.replace("32", "4"), "processors and nodes = 4: raise nodes, or leave out the"),
         (STUDY.replace("mebf-spare", "mebf-spair"), "'mebf-spair'; did you mean 'mebf-spare'?"),
         (STUDY.replace("mebf-spare", "easy+nosuch"), "unknown part 'nosuch' of 'easy+nosuch'"),
-        (STUDY.replace("1.0", "1.5"), "shares: 1.5: a share is a number from 0 to 1"),
+        (STUDY.replace("1.0", "101"), "shares: 101: a share is a number from 0 to 1, or from 0"),
+        (STUDY.replace("1.0", "-1"), "shares: -1: a share is a number from 0 to 1, or from 0"),
+        (STUDY.replace("1.0", "nan"), "shares: nan: a share is a number"),
         (STUDY.replace("1.0", "true"), "shares: True: a share is a number"),
+        (STUDY.replace("1.0", "20"), "shares = [0.5, 20]: 0.5 may be a fraction, 20 is percent"),
         (STUDY.replace("1.0", "0.5"), "shares: 0.5 is named twice"),
         (STUDY.replace("seeds = 2", ""), "seeds is missing: how many (at least 1)"),
         (STUDY.replace("seeds = 2", "seeds = 0"), "seeds = 0: how many"),
         (STUDY.replace("seeds = 2", "seeds = [-1]"), "seeds: -1: a seed is a whole number from 0"),
         (STUDY.replace("seeds = 2", "seeds = 900000"), "runs: at most 1000000"),
         (STUDY + "days = -1", "days = -1: a number of days from 0 on"),
+        (STUDY + "queues = 1", "queues = 1: a list with at least one member is needed"),
+        (STUDY + "partitions = [true]", "partitions: True: a number, or a name of the log's"),
+        (STUDY + "queues = [3]", "no job of queue 3 (field 15); there are -1"),
         (STUDY + "first_day = 9999", "no job is submitted in the"),
         (STUDY + "warm_up_days = 9999", "no job is submitted after warm_up_days = 9999"),
         (STUDY + "[[reservation]]\nname = 'x'", "[[reservation]]: duration_s is missing"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dq_server.sim.errors import WorkloadError
-from dq_server.sim.swf import FIELDS, processors_of, read_swf, write_swf
+from dq_server.sim.swf import FIELDS, only, processors_of, read_swf, write_swf
 from dq_server.sim.workload import RigidWorkload
 from tests.sim.logs import WriteLog
 
@@ -23,11 +23,13 @@ def line(
     estimate: int = 20,
     user: int = 7,
     status: int = -1,
+    queue: int = -1,
+    partition: int = -1,
 ) -> str:
     fields: dict[str, float] = dict.fromkeys(FIELDS, -1)
     fields |= {"job": job, "submit_s": submit, "run_s": run, "used_processors": used,
                "requested_processors": asked, "estimate_s": estimate, "user": user,
-               "status": status}  # fmt: skip
+               "status": status, "queue": queue, "partition": partition}  # fmt: skip
     return " ".join(str(fields[name]) for name in FIELDS)
 
 
@@ -172,3 +174,68 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     for name in ("a.swf", "a.swf.gz"):
         write_swf(tmp_path / name, rows.tolist(), "Version: 2.2")
         assert (read_swf(tmp_path / name).fields == rows).all()
+
+
+QUEUES = """; Queue: 1 short
+; Queue: 2 long
+; Queue: 3 gone
+; Partition: 1 gpu and more
+"""
+
+
+def queued(log: WriteLog) -> Path:
+    """Jobs 1 to 4 in queues 1, 2, 2, -1 and partitions 1, 1, 2, 2."""
+    places = [(1, 1), (2, 1), (2, 2), (-1, 2)]
+    return log(QUEUES, *(line(k, queue=q, partition=p) for k, (q, p) in enumerate(places, 1)))
+
+
+@pytest.mark.parametrize(
+    ("queues", "partitions", "left", "counts"),
+    [
+        ((), (), [1, 2, 3, 4], {}),
+        ((2,), (), [2, 3], {"queue": 2}),
+        (("long",), (), [2, 3], {"queue": 2}),
+        (("2", "short"), (), [1, 2, 3], {"queue": 1}),
+        ((-1,), (), [4], {"queue": 3}),
+        ((), ("gpu and more",), [1, 2], {"partition": 2}),
+        ((2,), (1,), [2], {"queue": 2, "partition": 1}),
+        ((1,), (1, 2), [1], {"queue": 3}),
+    ],
+)
+def test_jobs_of_queues_and_partitions(
+    log: WriteLog,
+    queues: tuple[int | str, ...],
+    partitions: tuple[int | str, ...],
+    left: list[int],
+    counts: dict[str, int],
+) -> None:
+    kept = only(read_swf(queued(log)), queues, partitions)
+    assert kept.column("job").tolist() == left
+    fields = {"queue": 15, "partition": 16}
+    assert kept.notes == {
+        f"left out: of another {name} (field {fields[name]})": n for name, n in counts.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("queues", "partitions", "says"),
+    [
+        ((3,), (), "no job of queue 3 (field 15); there are -1, 1 (short), 2 (long)"),
+        (("gone",), (), "no job of queue 'gone' (field 15); there are -1, 1 (short), 2 (long)"),
+        ((), ("7",), "no job of partition '7' (field 16); there are 1 (gpu and more), 2"),
+        ((1,), (2,), "no job is of these queues and of these partitions"),
+    ],
+)
+def test_unknown_queues_and_partitions_are_refused(
+    log: WriteLog, queues: tuple[int | str, ...], partitions: tuple[int | str, ...], says: str
+) -> None:
+    with pytest.raises(WorkloadError) as error:
+        only(read_swf(queued(log)), queues, partitions)
+    assert says in str(error.value)
+
+
+def test_a_name_that_is_the_number_of_another_queue_is_refused(log: WriteLog) -> None:
+    read = read_swf(log("; Queue: 1 2", line(1, queue=1), line(2, queue=2)))
+    assert only(read, [2]).column("job").tolist() == [2]
+    with pytest.raises(WorkloadError, match="queue '2' is a number, and the header's name of 1"):
+        only(read, ["2"])

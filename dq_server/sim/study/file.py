@@ -3,11 +3,13 @@
 logs = ["site.swf.gz"]            # relative to the file's folder
 nodes = 100                       # or one per log; default: what the log's header says
 policies = ["easy", "mebf-spare"] # the first one is what the others are compared with
-shares = [0.2, 0.6, 1.0]          # of the jobs, drawn by seed, that are malleable
+shares = [0.2, 0.6, 1.0]          # of the jobs, drawn by seed, that are malleable; or percent
 seeds = 20                        # 0 .. 19; or a list of seeds
 
 first_day = 0.0                   # of the log, since its first submission
 days = 30.0                       # submissions of so many days; default: all
+queues = ["short", 2]             # field 15: only jobs of these numbers, or names of the header
+partitions = [1]                  # field 16, likewise
 warm_up_days = 0.0                # submissions of the first days: simulated, not counted
 too_large = "refuse"              # or "leave out": jobs that need more than `nodes`
 enforce_estimates = false         # kill jobs that run longer than their estimate
@@ -50,14 +52,14 @@ from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError, unknown
 from dq_server.sim.malleable import Malleability
 from dq_server.sim.malleable_settings import read_malleability
-from dq_server.sim.swf import SwfLog, processors_of, read_swf
+from dq_server.sim.swf import SwfLog, only, processors_of, read_swf
 from dq_server.sim.toml_workload import read_outages, read_reservations, read_tables, since
 from dq_server.sim.workload import MOST_NODES, Outage, RigidWorkload, Workload
 
 TABLES = ("scheduler", "dfs", "quotas")  # of a server's configuration
-KEYS = ("logs", "nodes", "policies", "shares", "seeds", "first_day", "days", "warm_up_days",
-        "too_large", "enforce_estimates", "dependencies", "jobs", "reservation", "outage",
-        "malleable", "variant", *TABLES)  # fmt: skip
+KEYS = ("logs", "nodes", "policies", "shares", "seeds", "first_day", "days", "queues",
+        "partitions", "warm_up_days", "too_large", "enforce_estimates", "dependencies", "jobs",
+        "reservation", "outage", "malleable", "variant", *TABLES)  # fmt: skip
 MOST_RUNS = 1_000_000
 DAY_S = 86_400.0
 
@@ -67,6 +69,7 @@ class Source:
     """A log and how it is read.
 
     title  unique in the study
+    queues, partitions  numbers or names of those whose jobs count; empty: all
     """
 
     path: Path
@@ -74,6 +77,8 @@ class Source:
     nodes: int
     first_day: float = 0.0
     days: float = math.inf
+    queues: tuple[int | str, ...] = ()
+    partitions: tuple[int | str, ...] = ()
     warm_up_days: float = 0.0
     leave_out_large: bool = False
     enforce_estimates: bool = False
@@ -83,7 +88,7 @@ class Source:
 
     def read(self) -> RigidWorkload:
         """Its jobs; WorkloadError if it is none, or has jobs that the machine is too small for."""
-        log = self._cut(read_swf(self.path))
+        log = only(self._cut(read_swf(self.path)), self.queues, self.partitions)
         large = log.processors() > self.nodes
         if large.any() and not self.leave_out_large:
             k = int(log.processors().argmax())
@@ -165,12 +170,16 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A study as its file describes it."""
+    """A study as its file describes it.
+
+    percent  the file gives the shares in percent; `shares` are fractions
+    """
 
     path: Path
     sources: tuple[Source, ...]
     policies: tuple[str, ...]
     shares: tuple[float, ...]
+    percent: bool
     seeds: tuple[int, ...]
     variants: tuple[Variant, ...]
     jobs: bool
@@ -211,7 +220,7 @@ def _study(path: Path, table: Mapping[str, Any]) -> Study:
         path,
         _sources(path.parent, table),
         _names(table, "policies"),
-        _shares(table),
+        *_shares(table),
         _seeds(table),
         _variants(table),
         _yes(table, "jobs", usual=True),
@@ -233,6 +242,8 @@ def _sources(folder: Path, table: Mapping[str, Any]) -> tuple[Source, ...]:
     usual: dict[str, Any] = {
         "first_day": _number(table, "first_day", 0.0),
         "days": _number(table, "days", math.inf),
+        "queues": _parts(table, "queues"),
+        "partitions": _parts(table, "partitions"),
         "warm_up_days": _number(table, "warm_up_days", 0.0),
         "reservations": tuple(read_reservations(table.get("reservation", []))),
         "outages": tuple(read_outages(table.get("outage", []))),
@@ -339,12 +350,30 @@ def _names(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _shares(table: Mapping[str, Any]) -> tuple[float, ...]:
+def _parts(table: Mapping[str, Any], key: str) -> tuple[int | str, ...]:
+    found = _listed(table, key) if key in table else []
+    for one in found:
+        if type(one) not in (int, str):
+            raise WorkloadError(f"{key}: {one!r}: a number, or a name of the log's header")
+    return tuple(found)
+
+
+def _shares(table: Mapping[str, Any]) -> tuple[tuple[float, ...], bool]:
+    """The shares as fractions, and whether the file gives them in percent: one is above 1."""
     found = _listed(table, "shares")
     for share in found:
-        if type(share) not in (int, float) or not 0 <= share <= 1:
-            raise WorkloadError(f"shares: {share!r}: a share is a number from 0 to 1")
-    return tuple(map(float, found))
+        if type(share) not in (int, float) or not 0 <= share <= 100:
+            raise WorkloadError(
+                f"shares: {share!r}: a share is a number from 0 to 1, or from 0 to 100 percent"
+            )
+    percent = max(found) > 1
+    fraction = next((share for share in found if 0 < share < 1), None)
+    if percent and fraction is not None:
+        raise WorkloadError(
+            f"shares = {found}: {fraction} may be a fraction, {max(found)} is percent: write all of"
+            " them from 0 to 1, or all in whole percent"
+        )
+    return tuple(share / 100 if percent else float(share) for share in found), percent
 
 
 def _seeds(table: Mapping[str, Any]) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from importlib.metadata import PackageNotFoundError, version
 
@@ -13,7 +13,7 @@ from dq_server.sim.intervals import mean_and_interval
 from dq_server.sim.malleable_settings import described
 from dq_server.sim.study.file import Source, Study, Variant
 from dq_server.sim.study.results import FIGURES, Group, Place, Results
-from dq_server.sim.swf import header_of
+from dq_server.sim.swf import OTHER, header_of
 
 HEADS = {
     "mean_turnaround_s": "turnaround (s)",
@@ -39,7 +39,7 @@ def report(results: Results, simulated: int) -> str:
                 title = [source.title, variant.name, f"{100 * share:g} % malleable"]
                 parts.append(f"### {', '.join(filter(None, title))}")
                 parts.append(_markdown(rows(results, source.title, variant.name, share)))
-    parts += ["## Methods", methods(study), "## Notes on the logs"]
+    parts += ["## Methods", methods(study, results.notes), "## Notes on the logs"]
     notes = [
         f"* {log}: {count} jobs: {note}"
         for log, found in results.notes.items()
@@ -127,8 +127,8 @@ def _best(results: Results, source: Source, share: float) -> tuple[str, dict[str
     return best, changes
 
 
-def methods(study: Study) -> str:
-    """Every parameter of the study, in words, for a paper."""
+def methods(study: Study, notes: Mapping[str, Mapping[str, int]]) -> str:
+    """Every parameter of the study, in words, for a paper. `notes`: jobs, by log and note."""
     seeds, shares = study.seeds, ", ".join(f"{100 * share:g} %" for share in study.shares)
     drawn = (
         f"seeds {seeds[0]} to {seeds[-1]}"
@@ -138,9 +138,10 @@ def methods(study: Study) -> str:
     text = [
         f"Simulated with DQ {_version()}, a discrete-event simulator that runs the scheduler of a"
         " live server.",
-        *(_log_sentence(source) for source in study.sources),
+        *(_log_sentence(source, notes.get(source.title, {})) for source in study.sources),
         f"Of the jobs {shares} were made malleable, drawn at random ({drawn}; the same jobs under"
         " every policy).",
+        *(["The study's file gives these shares in percent."] if study.percent else []),
     ]
     for variant in study.variants:
         named = f"Variant {variant.name}: " if variant.name else "Malleable jobs: "
@@ -169,7 +170,7 @@ def _version() -> str:
         return "(version unknown)"
 
 
-def _log_sentence(source: Source) -> str:
+def _log_sentence(source: Source, notes: Mapping[str, int]) -> str:
     header = header_of(source.path)
     credit = "; ".join(f"{name.lower()}: {header[name]}" for name in CREDITED if name in header)
     days = f" of {source.days:g} days" if source.days < float("inf") else ""
@@ -182,6 +183,16 @@ def _log_sentence(source: Source) -> str:
         "dependencies of fields 17 and 18 are honoured" if source.dependencies else
         "dependencies are not honoured",
     ]  # fmt: skip
+    for wanted, name, number in (
+        (source.queues, "queue", 15),
+        (source.partitions, "partition", 16),
+    ):
+        if wanted:
+            count = notes.get(OTHER.format(name, number), 0)
+            rules.append(
+                f"only jobs of {name} {', '.join(map(str, wanted))} are simulated"
+                f" (field {number}; {count} of others left out)"
+            )
     if source.leave_out_large:
         rules.append("jobs larger than the machine are left out")
     rules += [
