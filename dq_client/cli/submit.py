@@ -130,7 +130,7 @@ INF = float("inf")
     "--protect", is_flag=False, flag_value="auto", type=click.Choice(["auto", "disk", "partner"]),
     help="Copy the data at remap points, on disk or in another node's memory; restart from the"
     " last copy when a node or a rank is lost. Alone, or auto: the server chooses partner for a job"
-    " of several nodes where nodes come from a pool or are on several machines, else disk.",
+    " of several nodes if nodes come from a pool or are on several machines; otherwise disk.",
 )  # fmt: skip
 @click.option(
     "--protect-every", metavar="K|TIME",
