@@ -85,7 +85,7 @@ def test_a_cluster_that_does_not_fit_is_refused_and_nothing_starts(
 ) -> None:
     done = live.run("up", "--cluster", cluster(tmp_path, share=1.0), "--detach")
     assert done.returncode == 2
-    assert "what fits" in done.stderr
+    assert "nodes together ask for" in done.stderr and "use the first" in done.stderr
     assert not list(live.home.root.glob("server.json"))
 
 

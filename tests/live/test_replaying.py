@@ -32,7 +32,7 @@ TOLD = {
     "ranks_differ": "its result has an entry of each rank",
     "too_large": "exceed the DQ_SETUP_BYTES=65536",
     "other_calls": "calls bcast (root 0) before the loop, where the job has called allreduce",
-    "fewer_calls": "barrier before the loop: ranks that join do not come to this call",
+    "fewer_calls": "barrier before the loop, but ranks that join do not come to this call",
 }
 SIZES = (3, 2, 3)
 

@@ -60,7 +60,7 @@ CASES = {
         "dq = dq_open(0, 0); dq_loop(dq, 2); while (dq_next(dq)) { } dq_next(dq);",
         "dq_next: the loop has ended",
     ),
-    "turns": ("dq = dq_open(0, 0); dq_loop(dq, -2);", "dq_loop: a loop of -2 turns"),
+    "turns": ("dq = dq_open(0, 0); dq_loop(dq, -2);", "dq_loop: a loop of -2 iterations"),
     "closed": ("dq = dq_open(0, 0); dq_close(dq); dq_next(dq);", "dq_next: the session is closed"),
     "scalapack": ("dq = dq_open(0, 0); dq_blacs(dq);", "is not linked with the BLACS"),
     "null": ("dq = dq_open(0, 0); dq_part(dq, NULL, &part);", "dq_part: the name is NULL"),

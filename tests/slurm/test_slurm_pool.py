@@ -90,7 +90,9 @@ def test_a_preempted_node_is_empty_at_once_and_the_job_goes_on(
         for _, kind, body in story
     )
     view = on_slurm.job(job)
-    assert (view["state"], view["processors"]) == ("running", 3)
+    # On 3 processors; on 2 if a busy machine has shown the job that 3 are no faster.
+    assert view["state"] == "running" and view["processors"] in (2, 3), on_slurm.dq("why", job)
+    assert "n2" not in view["nodes"]
     on_slurm.until(lambda: preemptor not in slurm.run("squeue", "-h", "-o", "%i"), 30)
     view = on_slurm.wait_end(job)
     assert (view["state"], view["nodes"]) == ("done", []), view["reason"]
