@@ -179,6 +179,7 @@ def doctor(
         return check_hosts(hosts, as_json)
     if cluster is not None:
         return measure_emulation(cluster, fidelity, numbers_of_nodes(busy), as_json)
+    from dq_client.cli.doctor_modules import module_facts
     from dq_client.cli.doctor_mpi import Way, said, way_of
     from dq_client.cli.doctor_ranks import c_fact, rank_facts
 
@@ -186,7 +187,7 @@ def doctor(
     note("starting ranks, and trying what this MPI can do, each trial in processes of its own")
     ranks = rank_facts(limit)
     results = probe_mpi(limit)
-    facts += [*ranks, *(as_fact(r) for r in results), c_fact(limit)]
+    facts += [*ranks, *(as_fact(r) for r in results), c_fact(limit), *module_facts(limit)]
     way = way_of(ranks, results)
     good = way is not Way.NONE
     if as_json:
