@@ -25,6 +25,7 @@ def module_facts(limit_s: float) -> list[dict[str, Any]]:
 
 
 def _loaded(name: str, limit_s: float) -> dict[str, Any] | None:
+    package = name.partition(".")[0]
     command = [sys.executable, "-P", "-c", _LOAD, name]
     try:
         done = subprocess.run(
@@ -40,10 +41,9 @@ def _loaded(name: str, limit_s: float) -> dict[str, Any] | None:
         told, by_numpy = lines[-1], "numpy" in done.stderr.lower()
     remedy = (
         f"it does not fit numpy {version('numpy')}: pip install 'numpy<2' in DQ's environment, or a"
-        f" {name.partition('.')[0]} for this numpy"
+        f" {package} for this numpy"
         if by_numpy
         else "install it again, or leave it out"
     )
-    package = name.partition(".")[0]
     consequence = f"a program that imports {package} fails; {remedy}"
     return {"name": package, "ok": False, "detail": told, "consequence": consequence}

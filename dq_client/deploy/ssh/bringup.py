@@ -24,7 +24,7 @@ from dq_client import __version__
 from dq_client.base import credentials, network
 from dq_client.base import messages as m
 from dq_client.base.address import endpoint, host_and_port, is_remote
-from dq_client.base.connection import Connection
+from dq_client.base.connection import Connection, ask
 from dq_client.base.errors import DQError, NoServer, UsageError
 from dq_client.base.home import Home, machine, write_private
 from dq_client.base.text_files import object_of, struct_of
@@ -235,9 +235,8 @@ def require(up: int, hosts: int, so: str, *, need_all: bool) -> None:
 
 def nodes_there(connection: Connection) -> dict[str, int]:
     """Processors of each node that has an agent, also of one that drains."""
-    reply = connection.call(m.NodesQuery())
-    assert isinstance(reply, m.Data)
-    return {n["name"]: n["processors"] for n in reply.data if n["state"] not in ("lost", "left")}
+    nodes = ask(connection, m.NodesQuery())
+    return {n["name"]: n["processors"] for n in nodes if n["state"] not in ("lost", "left")}
 
 
 def last_port(home: Home, wanted: network.Network, address: network.IP) -> int | None:
