@@ -90,8 +90,8 @@ def test_a_preempted_node_is_empty_at_once_and_the_job_goes_on(
         for _, kind, body in story
     )
     view = on_slurm.job(job)
-    # On 3 processors; on 2 if a busy machine has shown the job that 3 are no faster.
-    assert view["state"] == "running" and view["processors"] in (2, 3), on_slurm.dq("why", job)
+    # It gave up one processor; what a busy machine's times tell it later is no matter of this test.
+    assert (view["state"], on_slurm.sizes(job)[:2]) == ("running", [4, 3]), on_slurm.dq("why", job)
     assert "n2" not in view["nodes"]
     on_slurm.until(lambda: preemptor not in slurm.run("squeue", "-h", "-o", "%i"), 30)
     view = on_slurm.wait_end(job)
