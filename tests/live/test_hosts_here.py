@@ -139,8 +139,8 @@ def test_up_beside_a_living_server_mends_lost_hosts(by_ssh: Live, tmp_path: Path
     assert "dq down stops it" in done.stderr
 
     # All of one host's processes are killed, so nothing there starts its agent again.
-    process_tree.kill([*supervisors(there), int(local_agents.running_agents(there)["beta"]["pid"])])
-    until(lambda: states(by_ssh) == {"alpha": "up", "beta": "lost"}, "it is not lost")
+    lost = {"alpha": "up", "beta": "lost"}
+    until(lambda: kills_the_last_of(there) and states(by_ssh) == lost, "it is not lost")
     done = by_ssh.run("up", "--cluster", file, "--detach", "--json")
     assert done.returncode == 0, done.stderr
     assert "started what was missing: agent beta" in done.stderr
@@ -185,6 +185,16 @@ def is_known(cluster: Live, home: Home) -> bool:
         json.loads(cluster.dq("server", "status", "--json")),
     )
     return "beta" in now and told["agents"].get("beta", {}).get("pid") == now["beta"]["pid"]
+
+
+def kills_the_last_of(home: Home) -> bool:
+    """Whether the home's agents and supervisors are gone; kill those that are there. One that is being born
+    while its parent is killed lives on, so ask again.
+    """
+    agents = {int(info["pid"]) for info in local_agents.running_agents(home).values()}
+    alive = sorted(supervisors(home) | agents)
+    process_tree.kill(alive)
+    return not alive
 
 
 def supervisors(home: Home) -> set[int]:

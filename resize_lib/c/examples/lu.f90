@@ -1,6 +1,6 @@
 ! LU factorization with ScaLAPACK's pdgetrf on a grid that grows and shrinks; lu.c in Fortran.
 !
-!     gfortran -O2 -o lu dq/dq.f90 lu.f90 $(python -m resize_lib.c flags --scalapack dq)
+!     gfortran -O2 -o lu_fortran dq/dq.f90 lu.f90 $(python -m resize_lib.c flags --scalapack dq)
 !     dq submit --sizes 1,2,4 -- ./lu
 !
 ! Each turn factors the same matrix afresh and solves A x = A (1 ... 1): it says on which grid, and
