@@ -188,8 +188,9 @@ def is_known(cluster: Live, home: Home) -> bool:
 
 
 def kills_the_last_of(home: Home) -> bool:
-    """Whether the home's agents and supervisors are gone; kill those that are there. One that is being born
-    while its parent is killed lives on, so ask again.
+    """Whether the home's agents and supervisors are gone; kill those that are there.
+
+    One that starts while its parent is killed lives on, so ask again.
     """
     agents = {int(info["pid"]) for info in local_agents.running_agents(home).values()}
     alive = sorted(supervisors(home) | agents)
