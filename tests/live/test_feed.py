@@ -52,7 +52,7 @@ class Reader:
 
     def look(self, wait_s: float = 0.0) -> dict[str, Any]:
         """Ask until all is known."""
-        while (answer := self.take(self.line.call(self.request(wait_s), wait_s + 5)))["more"]:
+        while (answer := self.take(self.line.call(self.request(wait_s), wait_s + 60)))["more"]:
             pass
         return answer
 
@@ -154,7 +154,10 @@ def test_decisions_are_the_same_from_memory_and_from_the_journal(served: Serving
     assert later.decisions == reader.decisions
 
 
-def test_who_follows_one_job_hears_of_no_other(served: Serving) -> None:
+def test_who_follows_one_job_hears_of_no_other(
+    served: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "BUDGET_S", 60.0)
     agent, user, line = served.agent("a", "n1"), served.role("user"), served.role("viewer")
     for k in range(3):
         user.call(submission(f"job {k}", 2))
