@@ -119,6 +119,12 @@ class Bench:
         return len(left)
 
 
+def kill_at_once(*pids: int) -> None:
+    """Kill processes that watch each other: all stop first, so that none sees another's end."""
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        process_tree.kill(list(pids), number)
+
+
 def until(what: Callable[[], bool], otherwise: str, timeout_s: float = 60.0) -> float:
     """Poll; seconds it took."""
     begin, pause_s = time.monotonic(), POLL_S[0]

@@ -23,7 +23,7 @@ from dq_client.base.connection import Connection
 from dq_client.base.errors import DQError
 from dq_client.deploy import local, shutdown
 from dq_client.node import local_agents, supervision
-from harness.bench import until
+from harness.bench import kill_at_once, until
 from harness.live import Live
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi]
@@ -128,11 +128,6 @@ class Endurance:
         assert local.leftovers(self.live.home) == []
 
 
-def kill(*pids: int) -> None:
-    for pid in pids:
-        os.kill(pid, signal.SIGKILL)
-
-
 def cluster_words(kind: str, folder: Path) -> list[object]:
     if kind == "local":
         return ["--local", 5]
@@ -147,7 +142,7 @@ def one_agent(at: Endurance, chance: random.Random) -> float:
     time.sleep(chance.uniform(0.0, 0.4))
     name = chance.choice(sorted(at.agents()))
     begin, before = time.monotonic(), at.welcomes(name)
-    kill(at.agents()[name])
+    kill_at_once(at.agents()[name])
     until(lambda: at.welcomes(name) > before, "no new agent reports", WHOLE_WITHIN_S)
     return at.whole_after_s(begin)
 
@@ -160,7 +155,7 @@ def supervisor_and_agent(at: Endurance, chance: random.Random) -> float:
     assert supervisor is not None
     name = chance.choice(sorted(agents))
     begin, before = time.monotonic(), at.welcomes(name)
-    kill(supervisor, agents[name])
+    kill_at_once(supervisor, agents[name])
     until(lambda: at.welcomes(name) > before, "no new agent reports", WHOLE_WITHIN_S)
     return at.whole_after_s(begin)
 
@@ -173,7 +168,7 @@ def everything(at: Endurance, chance: random.Random) -> float:
     assert supervisor is not None
     names = at.agents()
     begin = time.monotonic()
-    kill(at.live.home.server()["pid"], supervisor, *names.values())
+    kill_at_once(at.live.home.server()["pid"], supervisor, *names.values())
     done = json.loads(at.live.dq("up", "--detach", "--json"))
     assert done["started"] == {"server": True, "agents": sorted(names)}
     return at.whole_after_s(begin)
@@ -228,20 +223,20 @@ def test_100_times(
 
 def test_down_right_after_a_kill_leaves_nothing(live: Live, tmp_path: Path) -> None:
     at = Endurance(live, tmp_path, ["--local", 5])
-    kill(*at.agents().values())
+    kill_at_once(*at.agents().values())
     at.down()
     assert live.run("down").returncode == 3, "nothing is there any more"
 
 
 def test_down_right_after_the_servers_end_waits_for_the_next_one(live: Live) -> None:
     live.up(2)
-    kill(int(live.home.server()["pid"]))
+    kill_at_once(int(live.home.server()["pid"]))
     live.dq("down")
     assert shutdown.parts(live.home) == {}
     live.up(2)
     job = live.submit("-n", 1, "--", "sleep", "600")
     live.wait(job, lambda view: view["state"] == "running")
-    kill(int(live.home.server()["pid"]))
+    kill_at_once(int(live.home.server()["pid"]))
     refused = live.run("down")
     assert (refused.returncode, "1 job is running" in refused.stderr) == (4, True)
     assert live.wait(job, lambda view: view["state"] == "running")["restarts"] == 0
@@ -282,7 +277,7 @@ def test_down_ends_what_was_left_when_all_else_was_killed(live: Live, tmp_path: 
     at = Endurance(live, tmp_path, ["--local", 5])
     supervisor = supervision.pid_of(live.home)
     assert supervisor is not None
-    kill(supervisor, live.home.server()["pid"], *at.agents().values())
+    kill_at_once(supervisor, live.home.server()["pid"], *at.agents().values())
     assert all(process_tree.exists(pid) for pid in at.ranks_before)
     refused = live.run("down")
     assert refused.returncode == 4
@@ -381,7 +376,7 @@ def test_a_killed_server_is_started_again_with_its_options(live: Live, tmp_path:
         before = live.home.server()
         until(lambda: supervision.pid_of(live.home) is not None, "no supervisor")
         time.sleep(1.2)  # it looks for a server that somebody has started once a second
-        kill(int(before["pid"]))
+        kill_at_once(int(before["pid"]))
         until(partial(serves_again, live, int(before["pid"])), "no server")
         assert live.home.server()["options"] == before["options"]
         assert str(config) in before["options"]
@@ -393,7 +388,7 @@ def test_a_server_that_cannot_start_is_tried_later_and_later(live: Live) -> None
     live.up(1)
     bad = live.home.root / "config.toml"
     bad.write_text("no TOML [")
-    kill(int(live.home.server()["pid"]))
+    kill_at_once(int(live.home.server()["pid"]))
     time.sleep(3.0)
     bad.unlink()
     until(lambda: supervision.pid_of(live.home) is not None, "the supervisor has ended")
@@ -406,7 +401,7 @@ def test_an_agent_that_fails_at_once_is_not_started_without_end(live: Live) -> N
     log = live.home.log / "supervisor.err"
     for _ in range(4):
         before = local_agents.running_agents(live.home)["local"]["pid"]
-        kill(int(before))
+        kill_at_once(int(before))
 
         def another(before: Any = before) -> bool:
             found = local_agents.running_agents(live.home)

@@ -16,7 +16,7 @@ from dq_client.base.home import Home
 from dq_client.deploy import local, shutdown
 from dq_client.deploy.ssh import kept_alive
 from dq_client.node import local_agents
-from harness.bench import until
+from harness.bench import kill_at_once, until
 from harness.live import Live
 
 pytestmark = pytest.mark.live
@@ -89,7 +89,7 @@ def test_hosts_that_can_be_used_come_up_and_the_others_are_named(
         pids = {"supervisor": [leader], "understudy": [understudy]}.get(
             dies, [leader] * (dies == "both") + [int(before["beta"]["pid"])]
         )
-        process_tree.kill(pids)
+        kill_at_once(*pids)
         if dies in ("agent", "both"):
             until(lambda: local_agents.running_agents(beta) not in ({}, before), "no agent")  # noqa: B023
         else:
@@ -194,7 +194,7 @@ def kills_the_last_of(home: Home) -> bool:
     """
     agents = {int(info["pid"]) for info in local_agents.running_agents(home).values()}
     alive = sorted(supervisors(home) | agents)
-    process_tree.kill(alive)
+    kill_at_once(*alive)
     return not alive
 
 
