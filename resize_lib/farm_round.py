@@ -204,7 +204,7 @@ class Round:
             return None
         self._known, self._began_s = self._known + done, now_s
         self._reported = True
-        loop.turn += done
+        loop.iteration += done
         self._session.note_position()
         return points.decide_alone(took_s / done, done)
 

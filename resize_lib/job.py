@@ -25,7 +25,7 @@ class JobPosition:
     managed: bool = False  # a DQ server decides on resizes
     reports: bool = True  # it wants to hear of remap points, because the job may be resized
     loops: Position = ()  # at the last remap point
-    lengths: tuple[float | None, ...] = ()  # turns of these loops
+    lengths: tuple[float | None, ...] = ()  # iterations of these loops
     seq: int = 0  # remap points so far
     resize_id: int = 0  # the last resize that was committed; 0 if there was none
     request: int = 0  # dynamic requests and releases so far

@@ -115,7 +115,7 @@ class Session(Declaring):
     @property
     def step(self) -> int:
         """The iteration of the innermost loop that is running or comes next."""
-        return self._session.loops.turn
+        return self._session.loops.iteration
 
     @overload
     def iterations(self, count: float | None = None, name: str = "") -> Iterator[int]: ...

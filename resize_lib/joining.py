@@ -1,4 +1,4 @@
-"""A rank that joins a running job, from its start to its first turn.
+"""A rank that joins a running job, from its start to its first iteration.
 
 It runs the program up to the job's loop by itself, while the job computes: what is slow, fails,
 hangs or communicates there costs the job nothing but this resize. At the first loop it merges with

@@ -1,15 +1,15 @@
 """The loops of an application, one after or inside the other, and where it is in them.
 
 A loop is known by where it stands: it is the n-th that begins at its level, counted from the
-program's begin, or from the begin of the turn of the loop around it. So every rank counts alike,
-and so does a rank that joins later and runs the program from its start: loops that the job has left
-make no turn there, a loop that the job is in begins at the job's turn, and when the innermost of
-those is reached the rank has come to where the others are. A name does not change that: it is for
-messages, and for whoever measures (`label`). A call of a solver that is started again after a
-resize (solver.py) and a task farm (taskfarm.py) are loops, too.
+program's begin, or from the begin of the iteration of the loop around it. So every rank counts
+alike, and so does a rank that joins later and runs the program from its start: loops that the job
+has left make no iteration there, a loop that the job is in begins at the job's iteration, and when
+the innermost of those is reached the rank has come to where the others are. A name does not change
+that: it is for messages, and for whoever measures (`label`). A call of a solver that is started
+again after a resize (solver.py) and a task farm (taskfarm.py) are loops, too.
 
-A turn in which an inner loop has made remap points is none itself: the last turn of the inner one
-was, and times are those of innermost turns.
+An iteration in which an inner loop has made remap points is none itself: the last iteration of the
+inner one was, and times are those of innermost iterations.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from resize_lib.state.program import Items
 if TYPE_CHECKING:
     from resize_lib.runtime import Runtime
 
-# The loops that are running, outermost first: the number of each at its level, and its turn.
+# The loops that are running, outermost first: the number of each at its level, and its iteration.
 Position: TypeAlias = tuple[tuple[int, int], ...]
 AWAITED: Position = ((-1, -1),)  # known once this rank has met the job (Runtime.meet)
 
-# What a loop is: turns of the program; the call of a solver, or a task farm, in which no loop may
-# begin.
-Kind: TypeAlias = Literal["turns", "solve", "map"]
+# What a loop is: iterations of the program; the call of a solver, or a task farm, in which no loop
+# may begin.
+Kind: TypeAlias = Literal["iterations", "solve", "map"]
 
 
 LEFT_MAX = 64  # loops that are remembered for messages
@@ -47,18 +47,18 @@ class LoopError(Exception):
 
 @dataclass(slots=True, eq=False)
 class Loop:
-    """One that is running. `turn`: the one that is running or comes next."""
+    """One that is running. `iteration`: the one that is running or comes next."""
 
     number: int
-    turn: int = 0
-    # Which turns are of one kind, so that their times can be compared: the innermost name around
-    # them, or else the number of the outermost loop.
+    iteration: int = 0
+    # Which iterations are of one kind, so that their times can be compared: the innermost name
+    # around them, or else the number of the outermost loop.
     label: str = ""
     name: str = ""
-    count: float | None = None  # of its turns; None: not known
-    kind: Kind = "turns"
-    begun_inside: int = 0  # loops, in this turn
-    points_inside: bool = False  # remap points, in this turn
+    count: float | None = None  # of its iterations; None: not known
+    kind: Kind = "iterations"
+    begun_inside: int = 0  # loops, in this iteration
+    points_inside: bool = False  # remap points, in this iteration
     functions: int = 0  # of the program, that run around it
     items: Items | None = None  # what it is over
     iterator: weakref.ref[Iterator[int]] | None = None  # what `Loops.run` has returned
@@ -82,12 +82,12 @@ class Loops:
         self._iterator: Iterator[int] | None = None  # of the loop that begins
         # Since the last remap point: what this rank has begun and left, as a checksum and in words.
         self._path = 0
-        self._left: deque[tuple[Loop, int | None]] = deque(maxlen=LEFT_MAX)  # and the turn around
+        self._left: deque[tuple[Loop, int | None]] = deque(maxlen=LEFT_MAX)  # and outer one
 
     @property
     def position(self) -> Position:
-        """Where this rank is; after a turn: before the next."""
-        return tuple((loop.number, loop.turn) for loop in self._running)
+        """Where this rank is; after an iteration: before the next."""
+        return tuple((loop.number, loop.iteration) for loop in self._running)
 
     @property
     def arrived(self) -> bool:
@@ -96,11 +96,11 @@ class Loops:
 
     @property
     def lengths(self) -> tuple[float | None, ...]:
-        """How many turns the loops of `position` have."""
+        """How many iterations the loops of `position` have."""
         return tuple(loop.count for loop in self._running)
 
     def checksum(self, *, end: bool) -> int:
-        """Equal on all ranks that have made the same turns since the last remap point.
+        """Equal on all ranks that have made the same iterations since the last remap point.
 
         end: this rank makes no more, and may have left its loops in any way.
         """
@@ -126,11 +126,11 @@ class Loops:
         self._left.clear()
 
     def _note(self) -> None:
-        """Another loop begins, or a turn around ends: keep what the loop before has come to."""
+        """Another loop begins, or an outer iteration ends: keep the state of the loop before."""
         latest, around = self._latest, self._running[-1] if self._running else None
         self._path = _with(self._path, latest, len(self._running))
         if latest is not around and self._begun:
-            self._left.append((latest, around.turn if around else None))
+            self._left.append((latest, around.iteration if around else None))
 
     def meet(self) -> None:
         """Learn where the job is, if this rank has to get there; then collective with it."""
@@ -149,9 +149,9 @@ class Loops:
             raise LoopError(_MISSED.format(_shown(self._target)))
 
     @property
-    def turn(self) -> int:
+    def iteration(self) -> int:
         """Of the innermost loop that is running, or else of the one that ran last."""
-        return self._latest.turn
+        return self._latest.iteration
 
     @property
     def label(self) -> str:
@@ -166,7 +166,7 @@ class Loops:
     @property
     def next_place(self) -> str:
         """Of the loop that begins next; no other one has the same."""
-        around = "".join(f"{loop.number + 1}.{loop.turn}/" for loop in self._running)
+        around = "".join(f"{loop.number + 1}.{loop.iteration}/" for loop in self._running)
         begun = self._running[-1].begun_inside if self._running else self._begun
         return f"{around}{begun + 1}"
 
@@ -177,11 +177,11 @@ class Loops:
 
     @property
     def go_on(self) -> bool:
-        """Whether the innermost loop has another turn, at the end of one; without a count: yes."""
+        """Whether the innermost loop has another iteration; True without a count."""
         loop = self.innermost
-        if loop is None or loop.kind != "turns":
+        if loop is None or loop.kind != "iterations":
             return False
-        return loop.count is None or loop.turn < loop.count
+        return loop.count is None or loop.iteration < loop.count
 
     @property
     def functions(self) -> int:
@@ -200,25 +200,25 @@ class Loops:
         return [loop.items for loop in self._running]
 
     def can_go_back(self, position: Position) -> bool:
-        """Whether only the turn of the innermost loop lies between here and there."""
+        """Whether only the iteration of the innermost loop lies between here and there."""
         here = self.position
         same = len(here) == len(position) > 0 and here[:-1] == position[:-1]
         return same and here[-1][0] == position[-1][0]
 
     def go_back(self, position: Position) -> tuple[Iterator[int] | None, int]:
-        """Go on from there; `can_go_back`. Returns the loop's iterator, and how many turns back."""
+        """Go on from there; `can_go_back`. Returns the iterator and how many iterations back."""
         loop = self._running[-1]
-        count, loop.turn = loop.turn - position[-1][1], position[-1][1]
+        count, loop.iteration = loop.iteration - position[-1][1], position[-1][1]
         return loop.iterator() if loop.iterator is not None else None, count
 
     def run(self, count: float | None, name: str = "", items: Items | None = None) -> Iterator[int]:
-        """The turns of the loop that begins here; endless without `count`, over `count` `items`."""
+        """The iterations of a loop that begins here; endless without `count`."""
         itself: list[weakref.ref[Iterator[int]]] = []
-        turns = self._turns(count, name, items, itself)
-        itself.append(weakref.ref(turns))
-        return turns
+        iterations = self._iterations(count, name, items, itself)
+        itself.append(weakref.ref(iterations))
+        return iterations
 
-    def _turns(
+    def _iterations(
         self,
         count: float | None,
         name: str,
@@ -231,7 +231,7 @@ class Loops:
                 return
             around, session, calls = self._running[:-1], self._session, self._calls
             level, nested = len(around), True
-            while loop.count is None or loop.turn < loop.count:
+            while loop.count is None or loop.iteration < loop.count:
                 self._is_innermost(around, loop)
                 loop.begun_inside, loop.points_inside = 0, False
                 nests = self._nests.get((level, loop.number), True)
@@ -239,9 +239,9 @@ class Loops:
                     calls.iteration_begins(level + 1, nests=nests)
                     nested = nests
                 if self._target is None:
-                    session.turn_begins()
+                    session.iteration_begins()
                 begin_s = time.perf_counter()
-                yield loop.turn
+                yield loop.iteration
                 elapsed_s = time.perf_counter() - begin_s
                 if loop.begun_inside:
                     self._note()
@@ -250,13 +250,13 @@ class Loops:
                 self._is_innermost(around, loop)
                 if self._target is not None:
                     self.check_arrived()
-                loop.turn += 1
+                loop.iteration += 1
                 if loop.points_inside:
                     continue
                 for outer in around:
                     outer.points_inside = True
-                last = not around and loop.count is not None and loop.turn >= loop.count
-                session.turn_ends(elapsed_s, last=last)
+                last = not around and loop.count is not None and loop.iteration >= loop.count
+                session.iteration_ends(elapsed_s, last=last)
 
     @contextmanager
     def inside(
@@ -264,7 +264,7 @@ class Loops:
         name: str = "",
         count: float | None = None,
         *,
-        kind: Kind = "turns",
+        kind: Kind = "iterations",
         items: Items | None = None,
     ) -> Iterator[Loop | None]:
         """The loop that begins here, while it is the innermost; None if the job has left it."""
@@ -297,12 +297,12 @@ class Loops:
             if ended and not around and self.arrived:
                 self._session.loop_ends()
 
-    def running(self, loop: Loop | None, turn: int) -> bool:
-        """Whether that turn of this loop goes on; None: outside of all loops, which always does."""
-        return loop is None or (loop in self._running and loop.turn == turn)
+    def running(self, loop: Loop | None, iteration: int) -> bool:
+        """Whether that iteration of this loop goes on; None (outside all loops): always True."""
+        return loop is None or (loop in self._running and loop.iteration == iteration)
 
     def point_is_inside(self) -> None:
-        """The remap point that comes is none of the turns around the innermost loop."""
+        """The remap point that comes is none of the iterations around the innermost loop."""
         for outer in self._running[:-1]:
             outer.points_inside = True
 
@@ -322,7 +322,7 @@ class Loops:
         """The loop that begins here; None if the job has left it already."""
         label = name or self.next_label
         level = len(self._running)
-        if level and (outer := self._running[-1]).kind != "turns":
+        if level and (outer := self._running[-1]).kind != "iterations":
             raise LoopError(_INSIDE[outer.kind])
         self._note()
         if level:
@@ -345,8 +345,8 @@ class Loops:
         loop = self._loop(number, target[level][1], label, name, length, kind)
         loop.items = items
         loop.iterator = weakref.ref(iterator) if iterator is not None else None
-        if loop.turn and iterator is not None:
-            self._session.skips(iterator, loop.turn)
+        if loop.iteration and iterator is not None:
+            self._session.skips(iterator, loop.iteration)
         if level == len(target) - 1:
             self._running.append(loop)
             try:
@@ -360,21 +360,21 @@ class Loops:
         return loop
 
     def _loop(
-        self, number: int, turn: int, label: str, name: str, count: float | None, kind: Kind
+        self, number: int, iteration: int, label: str, name: str, count: float | None, kind: Kind
     ) -> Loop:
         functions = self._session.functions_around()
-        return Loop(number, turn, label, name, count, kind, functions=functions)
+        return Loop(number, iteration, label, name, count, kind, functions=functions)
 
 
 def _shown(position: Position) -> str:
-    told = (f"iteration {turn} of loop {number + 1}" for number, turn in position)
+    told = (f"iteration {iteration} of loop {number + 1}" for number, iteration in position)
     return ", in it ".join(told)
 
 
 def _with(path: int, loop: Loop, level: int = 0) -> int:
-    """The checksum with where a loop is. Cheap, because inner loops may begin in every turn."""
+    """The checksum with a loop's position. Cheap: inner loops may begin in every iteration."""
     count = -1 if loop.count is None else loop.count
-    path = zlib.crc32(b"%d %d %d %d" % (level, loop.number, loop.turn, count), path)
+    path = zlib.crc32(b"%d %d %d %d" % (level, loop.number, loop.iteration, count), path)
     return zlib.crc32(loop.name.encode(), path) if loop.name else path
 
 
@@ -383,7 +383,7 @@ def _named(loops: list[Loop]) -> str:
     for at in loops:
         count = "" if at.count is None else f" of {at.count}"
         name = f" {at.name!r}" if at.name else ""
-        shown.append(f"iteration {at.turn}{count} of loop {at.number + 1}{name}")
+        shown.append(f"iteration {at.iteration}{count} of loop {at.number + 1}{name}")
     return ", in it ".join(shown)
 
 

@@ -68,8 +68,8 @@ TOUCHED_PARTS_MAX = 100
 # With iterations from this long on a job waits for its new ranks instead of computing meanwhile.
 PATIENT_FROM_S = 1.0
 # Where new ranks need all cores of rank 0's node the job waits for them, too, at most this long.
-# Turns that went on would get little of the cores and hold up the start: a rank that waits in MPI
-# spins.
+# Iterations that went on would get little of the cores and hold up the start: a rank that waits in
+# MPI spins.
 CROWDED_WAIT_S = 0.2
 
 
@@ -90,7 +90,7 @@ def advise(
     if begun is not None:
         stands = answer.what == "continue" and answer.resize_id == begun.resize_id
         try:
-            if stands:  # after the last turn, too: another loop may follow
+            if stands:  # after the last iteration, too: another loop may follow
                 ready = not last and backend.expand_ready()
                 return answer, Step.COMPLETE if ready else Step.CONTINUE
             backend.cancel_expand()
@@ -142,7 +142,7 @@ _LAST = "the last iteration is done"
 
 
 def give_up_at_end(session: Runtime) -> None:
-    """On rank 0, after the last turn of all: nobody will take in the ranks that are starting."""
+    """On rank 0, after the last iteration of all: end the ranks that are still starting."""
     begun, session.job.expanding = session.job.expanding, None
     if begun is not None:
         with suppress(ProcessError):
@@ -261,7 +261,7 @@ def join(session: Runtime) -> None:
 
 
 def retreat(session: Runtime) -> NoReturn:
-    """A new rank's half of `_undo_expansion`: leave the job again, before the first turn."""
+    """A new rank's half of `_undo_expansion`: leave the job again, before the first iteration."""
     job, comm = session.job, session.grid.comm
     session.grid.free()
     session.backend.shrink(comm, range(job.old_rows * job.old_cols, comm.size))

@@ -1,4 +1,4 @@
-"""The inside of a session: the parts of the library that one rank has, and what a turn does.
+"""The inside of a session: the parts of the library that one rank has, and what an iteration does.
 
 `Session` (jobsession.py) is what programs see of it. The modules of the library call it `session`.
 """
@@ -177,8 +177,8 @@ class Runtime:
 
     @property
     def step(self) -> int:
-        """The turn of the innermost loop that is running or comes next."""
-        return self.loops.turn
+        """The iteration of the innermost loop that is running or comes next."""
+        return self.loops.iteration
 
     @property
     def asks(self) -> bool:
@@ -223,9 +223,9 @@ class Runtime:
         """How many functions of the program run now; 0: nobody needs to know."""
         return self.carry.functions()
 
-    def skips(self, turns: Iterator[int], count: int) -> None:
+    def skips(self, iterations: Iterator[int], count: int) -> None:
         """This rank begins a loop in the midst of it: what stands around it goes on there, too."""
-        go_on(turns, count)
+        go_on(iterations, count)
 
     def meet(self) -> Position:
         """Where the job is; asked by a rank that joins, at its first loop. Collective."""
@@ -280,15 +280,15 @@ class Runtime:
         self.farms.arrived()
         self.remapped(stays=True)
 
-    def turn_begins(self) -> None:
-        """An innermost turn is about to begin; its time runs from here."""
+    def iteration_begins(self) -> None:
+        """An innermost iteration is about to begin; its time runs from here."""
         self.call_hooks()
-        self.watch.turn_begins()
+        self.watch.iteration_begins()
         if self.pacer is not None:
             self.pacer.begin_iteration()
 
-    def turn_ends(self, elapsed_s: float, *, last: bool) -> None:
-        """A turn is done, perhaps the last one. Retired in ranks that leave the job."""
+    def iteration_ends(self, elapsed_s: float, *, last: bool) -> None:
+        """An iteration is done, perhaps the last one. Retired in ranks that leave the job."""
         if self.pacer is not None:
             self.pacer.end_iteration()
         if self.recorder is not None:

@@ -21,7 +21,7 @@ import numpy as np
 from mpi4py import MPI
 
 from dq_client.base import messages as m
-from resize_lib import same_turns, same_values
+from resize_lib import same_iterations, same_values
 from resize_lib.early_failure import EARLY
 from resize_lib.grid import Grid
 from resize_lib.loops import LoopError
@@ -158,7 +158,7 @@ class SessionEnd:
             if not well and error is not None:
                 self._say_why(error)
             elif well:
-                self._check_turns(self._why(error))
+                self._check_iterations(self._why(error))
                 self._farewell()
         if s.link is not None:
             s.link.close()
@@ -238,24 +238,24 @@ class SessionEnd:
         s = self._session
         self._check_joined(None)
         if s.job.managed:
-            self._check_turns("its program has ended")
+            self._check_iterations("its program has ended")
             self._farewell()
 
-    def _check_turns(self, where: str) -> None:
-        """All ranks come to their end, after the same turns with the same values; else it fails."""
+    def _check_iterations(self, where: str) -> None:
+        """All ranks end after the same iterations with the same values; else it fails."""
         s = self._session
         if s.loops.innermost is not None:
             self.loop_ends()
-        comm, turns = s.grid.own_comm, same_turns.bounds(s.loops, end=True)
+        comm, iterations = s.grid.own_comm, same_iterations.bounds(s.loops, end=True)
         alone = s.carry.alone
-        numbers = np.concatenate([turns, self._values, [len(alone.reasons)]])
+        numbers = np.concatenate([iterations, self._values, [len(alone.reasons)]])
         together = s.watch.leave(comm, where, numbers)
         if not together or not s.points.active:  # ranks that are never resized may do as they like
             return
-        if same_turns.differ(numbers[: len(turns)]):
-            s.give_up(str(same_turns.mistake(comm, s.loops)))
+        if same_iterations.differ(numbers[: len(iterations)]):
+            s.give_up(str(same_iterations.mistake(comm, s.loops)))
         # Equal values may be pickled differently.
-        if same_values.differ(numbers[len(turns) : -1]):
+        if same_values.differ(numbers[len(iterations) : -1]):
             differs = same_values.differing_value(comm, s.values)
             if differs:
                 s.give_up(differs)

@@ -30,7 +30,7 @@ class Solver:
 
     def __init__(self, session: Runtime) -> None:
         self._session = session
-        self._began_s = 0.0  # this turn: since the last remap()
+        self._began_s = 0.0  # this iteration: since the last remap()
         self._told = False
         self._ends: BaseException | None = None  # what the call under way is to end with
 
@@ -39,7 +39,7 @@ class Solver:
         session = self._session
         with session.loops.inside(name, kind="solve") as loop:
             while loop is not None:
-                session.turn_begins()
+                session.iteration_begins()
                 self._began_s = time.perf_counter()
                 if self._is_done(call):
                     return
@@ -74,19 +74,19 @@ class Solver:
             return
         if self._ends is not None:
             raise self._ends
-        loop.turn += 1
-        turn, grid = loop.turn, session.grid
+        loop.iteration += 1
+        iteration, grid = loop.iteration, session.grid
         session.loops.point_is_inside()
         try:
-            session.turn_ends(elapsed_s, last=False)
+            session.iteration_ends(elapsed_s, last=False)
         except SystemExit as e:  # this rank leaves
             self._ends = e
             raise
-        # After a loss the data, and the turn, may be those of the last copy, on another grid.
-        if session.grid is not grid or loop.turn != turn:
+        # After a loss the data, and the iteration, may be those of the last copy, on another grid.
+        if session.grid is not grid or loop.iteration != iteration:
             self._ends = Resized()
             raise self._ends
-        session.turn_begins()
+        session.iteration_begins()
         self._began_s = time.perf_counter()
 
     def _note(self, *, anywhere: bool) -> None:

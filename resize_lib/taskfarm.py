@@ -6,9 +6,9 @@
                 and when all have ended theirs, all make the remap point
 
 At the end of a round all ranks get the results that are new, so any rank may leave, rank 0 too.
-They are kept while the turn goes on in which `rs.map` was called (for ever, where there is none):
-ranks that join get them before all else, so `rs.map` returns them there, too, where the job has
-left it. In a protected job they are a declared value as well, so that copies contain them.
+They are kept while the iteration goes on in which `rs.map` was called (for ever, where there is
+none): ranks that join get them before all else, so `rs.map` returns them there, too, where the job
+has left it. In a protected job they are a declared value as well, so that copies contain them.
 """
 
 from __future__ import annotations
@@ -85,13 +85,14 @@ class Farms:
 
     def __init__(self, session: Runtime) -> None:
         self._session = session
-        # Those whose results may still be asked for: the loop and the turn they were called in.
+        # Those whose results may still be asked for: the loop and the iteration they were called
+        # in.
         self._held: dict[str, tuple[Loop | None, int]] = {}
 
     def prune(self) -> None:
-        """At a remap point: forget results of turns that are over. The same on every rank."""
-        for name, (loop, turn) in list(self._held.items()):
-            if not self._session.loops.running(loop, turn):
+        """At a remap point: forget results of iterations that are over. The same on every rank."""
+        for name, (loop, iteration) in list(self._held.items()):
+            if not self._session.loops.running(loop, iteration):
                 self._forget(name)
 
     def _forget(self, name: str) -> None:
@@ -113,7 +114,7 @@ class Farms:
         around, place = loops.innermost, f"results of rs.map {loops.next_place}"
         label = name or f"{loops.next_label} map"
         results = session.job.results.setdefault(place, {})
-        self._held[place] = around, around.turn if around is not None else 0
+        self._held[place] = around, around.iteration if around is not None else 0
         if session.protector is not None:
             session.values[place] = Value(place, results)
         with loops.inside(label, kind="map") as loop:
@@ -147,7 +148,7 @@ class Farms:
         end: RoundEnd | None = None
         if comm.rank == 0:
             left = [index for index in reversed(range(len(todo))) if index not in results]
-            loop.turn = len(results)
+            loop.iteration = len(results)
             end = part.lead(Dispatcher(left, comm.size), loop)
         else:
             part.work()
@@ -155,7 +156,7 @@ class Farms:
         assert end is not None, "rank 0 has it"
         comm.Free()
         results |= end.results
-        loop.turn = len(results)
+        loop.iteration = len(results)
         job.seq, job.expanding, job.asked = end.seq, end.expanding, end.asked
         if end.reported:
             session.loops.point_is_inside()

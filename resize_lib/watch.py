@@ -2,8 +2,8 @@
 
 MPI says nothing when a rank that others wait for does not come. So a thread of each rank of a
 managed job looks now and then at how long the rank has been where it is; when that is much longer
-than its turns have taken, it tells the server (RankReport), which hears of all ranks and decides
-(dq_server/core/features/watch.py). The thread sleeps nearly always, and makes no MPI call.
+than its iterations have taken, it tells the server (RankReport), which hears of all ranks and
+decides (dq_server/core/features/watch.py). The thread sleeps nearly always, and makes no MPI call.
 
 A rank that leaves its session gives the others a moment to come to their end, too, and reports
 before it goes if they do not.
@@ -33,8 +33,8 @@ LIMIT_VARIABLE, ACTION_VARIABLE = "DQ_WATCH_S", "DQ_WATCH"
 LIMIT_S = 60.0
 LOOK_EVERY_S = 1.0
 FIRST_WORD_S = 5.0  # before that nothing is told
-FIRST_TURN_S = 15.0  # the same in the first turn, which compiles, plans and reads
-SLOWER = 3.0  # than the slowest turn so far, before anything is told
+FIRST_ITERATION_S = 15.0  # the same in the first iteration, which compiles, plans and reads
+SLOWER = 3.0  # than the slowest iteration so far, before anything is told
 AGAIN = 1.5  # times as long as at the last word, before it is said again
 AGAIN_S_MAX = 60.0
 SECOND_S = 3.0
@@ -71,40 +71,43 @@ class Watch:
     def __init__(self, rank: Callable[[], int]) -> None:
         self._rank = rank
         self.limit_s = limit_s()
-        self._turns = 0  # whose remap points this rank has passed
-        self._state = ""  # "turn"; "remap": at its end; "out": behind that; empty: no turn yet
+        self._iterations = 0  # whose remap points this rank has passed
+        self._state = (
+            ""  # "iteration"; "remap": at its end; "out": behind that; empty: no iteration yet
+        )
         self._since_s = time.monotonic()
-        self._usual_s = 0.0  # the longest turn so far
+        self._usual_s = 0.0  # the longest iteration so far
         self._main = threading.get_ident()
         self._stop: threading.Event | None = None
         self._told_s = 0.0
         self._told_over = self._told = False
         self._unfinished: MPI.Request | None = None
 
-    # --- said by the main thread: cheap, each turn does it ----------------------------------------
+    # --- said by the main thread: cheap, each iteration does it
+    # ----------------------------------------
 
-    def turn_begins(self) -> None:
-        """A turn begins."""
+    def iteration_begins(self) -> None:
+        """An iteration begins."""
         self._since_s = time.monotonic()
-        self._state = "turn"
+        self._state = "iteration"
 
     def remap_begins(self) -> None:
         """It is done; its remap point follows."""
         now = time.monotonic()
-        if self._state == "turn":
+        if self._state == "iteration":
             self._usual_s = max(self._usual_s, now - self._since_s)
         self._since_s = now
         self._state = "remap"
 
     def remap_ends(self) -> None:
         """Its remap point is passed, with whatever resize it led to."""
-        self._turns += 1
+        self._iterations += 1
         self._since_s = time.monotonic()
         self._state = "out"
 
-    def rebase(self, turns: int) -> None:
+    def rebase(self, iterations: int) -> None:
         """So many remap points count as passed: ranks that join have to agree with the others."""
-        self._turns = turns
+        self._iterations = iterations
 
     def prepare(self, comm: MPI.Intracomm) -> None:
         """Before a program uses this communicator; collective.
@@ -134,9 +137,9 @@ class Watch:
                 self._look()
 
     def _look(self) -> None:
-        state, since_s, turns = self._state, self._since_s, self._turns
+        state, since_s, iterations = self._state, self._since_s, self._iterations
         for_s = time.monotonic() - since_s
-        first = FIRST_WORD_S if self._usual_s or state == "remap" else FIRST_TURN_S
+        first = FIRST_WORD_S if self._usual_s or state == "remap" else FIRST_ITERATION_S
         quiet_s = max(first, SLOWER * self._usual_s)
         limit_s = self._usual_s + self.limit_s
         if not state or for_s < min(quiet_s, limit_s):
@@ -150,13 +153,13 @@ class Watch:
         again = for_s >= min(AGAIN * self._told_s, self._told_s + AGAIN_S_MAX)
         if not again and (not over or self._told_over):
             return
-        if (since_s, turns) != (self._since_s, self._turns):
+        if (since_s, iterations) != (self._since_s, self._iterations):
             return
         self._told, self._told_s, self._told_over = True, for_s, over
         report = m.RankReport(
             rank=self._rank(),
             what="stays",
-            turns=turns,
+            turns=iterations,
             where=where,
             waits=waits,
             for_s=for_s,
@@ -211,7 +214,7 @@ class Watch:
         if everyone == MPI.REQUEST_NULL:
             return True
         self._unfinished = everyone  # with its buffer: the others may come yet
-        report = m.RankReport(rank=self._rank(), what="left", turns=self._turns, where=where)
+        report = m.RankReport(rank=self._rank(), what="left", turns=self._iterations, where=where)
         with suppress(DQError, OSError):
             self._tell(report)
         return False

@@ -296,6 +296,8 @@ def _forecast(job_id: int, now_s: float) -> tuple[dict[str, float | None] | None
     least, middle, most = (found[key] for key in ("earliest_s", "median_s", "latest_s"))
     if middle is None:
         return found, f"it does not start in most of {DRAWS} simulations"
+    if most is not None and most < 0.5:  # the jobs that it waits for are overdue
+        return found, f"it may start at any moment ({DRAWS} simulations)"
     until = "never" if most is None else seconds(most)
     return found, (
         f"it starts in about {seconds(middle)}, with a chance of 80 % between {seconds(least)} and"

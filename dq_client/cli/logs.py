@@ -34,4 +34,4 @@ def logs(job_id: int, stream: str, follow: bool, label: bool, as_json: bool) -> 
 
 def more_about(job_id: int) -> str:
     """What to type next about a failed job."""
-    return f"all it wrote: dq logs {job_id} and dq logs --err {job_id}; its story: dq why {job_id}"
+    return f"output: dq logs {job_id} and dq logs --err {job_id}; decisions: dq why {job_id}"

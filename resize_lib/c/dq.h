@@ -20,7 +20,7 @@
        }
 
    Ranks that join run the same program from its start: what stands before the loop must not
-   communicate, and must declare the same data. In the loop everything may differ from turn to turn:
+   communicate, and must declare the same data. In the loop everything may differ from iteration to iteration:
    communicator, rank, size, and where the data are. DQ sets the pointers that were declared at each
    dq_next; fetch all else anew.
 
@@ -85,7 +85,7 @@ const char *dq_error(void);
 /* --- before the loop: what the data are, on every rank the same -------------------------------- */
 
 /* `pointer`: the address of your pointer, set to this rank's part at each dq_next, or NULL.
-   Before the first turn it is NULL. */
+   Before the first iteration it is NULL. */
 int dq_block_cyclic(dq_t *dq, const char *name, void *pointer, int64_t m, int64_t n,
                     int64_t mb, int64_t nb, dq_type type);
 /* `n` items of `width` elements each, one after another over the ranks. */
@@ -101,14 +101,14 @@ int dq_value(dq_t *dq, const char *name, void *address, size_t bytes);
 
 /* --- the loop --------------------------------------------------------------------------------- */
 
-/* A loop of so many turns comes next (-1: until the program leaves it). Loops may follow one
+/* A loop of so many iterations comes next (-1: until the program leaves it). Loops may follow one
    another. Without it the first dq_next begins an endless one. */
-int dq_loop(dq_t *dq, int64_t turns);
-/* 1: a turn begins. 0: the loop has ended, or this rank has left the job. */
+int dq_loop(dq_t *dq, int64_t iterations);
+/* 1: an iteration begins. 0: the loop has ended, or this rank has left the job. */
 int dq_next(dq_t *dq);
-/* The turn, from 0. Fill the data at 0: ranks that join never see it. */
+/* The iteration, from 0. Fill the data at 0: ranks that join never see it. */
 int64_t dq_step(dq_t *dq);
-/* 1: this turn's communicator is not the last turn's (also in the first). */
+/* 1: this iteration's communicator is not the last one's (also in the first). */
 int dq_resized(dq_t *dq);
 /* 1: a resize has released this rank. All functions below then end it in order, exit code 0. */
 int dq_left(dq_t *dq);

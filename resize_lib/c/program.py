@@ -62,13 +62,13 @@ class Program:
     def __init__(self) -> None:
         self.left = False
         self.closed = False
-        self._turns: Iterator[int] | None = None
-        self._wanted = ENDLESS  # turns of the loop that comes next
+        self._iterations: Iterator[int] | None = None
+        self._wanted = ENDLESS  # iterations of the loop that comes next
         self._ended = False  # the last loop has, and no other was announced
         self._arrays: dict[str, Declared] = {}
         self._pointers: dict[str, int] = {}
         self._values: dict[str, tuple[Value[bytes], int]] = {}
-        self._comm: MPI.Intracomm | None = None  # of the last turn
+        self._comm: MPI.Intracomm | None = None  # of the last iteration
         self._resized = False
         self._blacs: Blacs | None = None
         remember_command(command_line())
@@ -133,7 +133,7 @@ class Program:
 
     def _may_declare(self, name: str) -> None:
         self.job()
-        if self._turns is not None:
+        if self._iterations is not None:
             raise ProgramError(f"{name!r} is declared inside a loop: declare it before the loop")
 
     def _declared(self, name: str, pointer: int, array: Declared) -> None:
@@ -144,36 +144,38 @@ class Program:
 
     # --- the loop -----------------------------------------------------------------------------
 
-    def loop(self, turns: int) -> None:
+    def loop(self, iterations: int) -> None:
         """See dq.h."""
         self._is_open()
-        if turns < ENDLESS:
-            raise ProgramError(f"a loop of {turns} iterations: give 0 or more, or -1 for no end")
+        if iterations < ENDLESS:
+            raise ProgramError(
+                f"a loop of {iterations} iterations: give 0 or more, or -1 for no end"
+            )
         self._end_loop()
-        self._wanted, self._ended = turns, False
+        self._wanted, self._ended = iterations, False
 
     def next(self) -> bool:
         """Whether an iteration begins."""
         self._is_open()
         if self.left:
             return False
-        if self._turns is None:
+        if self._iterations is None:
             if self._ended:
                 raise ProgramError(NO_LOOP_YET)
             count = None if self._wanted == ENDLESS else self._wanted
-            self._turns = iter(self.rs.iterations(count))
+            self._iterations = iter(self.rs.iterations(count))
         from resize_lib.session_end import Retired
 
         self._errors_are(self._mpi.ERRORS_RETURN)
         for held, address in self._values.values():
             held.value = ctypes.string_at(address, len(held.value))
         try:
-            begins = next(self._turns, None) is not None
+            begins = next(self._iterations, None) is not None
         except Retired:
             self._leave()
             return False
         if not begins:
-            self._turns, self._ended = None, True
+            self._iterations, self._ended = None, True
         self._hand_out()
         return begins
 
@@ -188,7 +190,7 @@ class Program:
             ctypes.memmove(address, held.value, len(held.value))
 
     def _leave(self) -> None:
-        self.left, self._turns, self._comm = True, None, None
+        self.left, self._iterations, self._comm = True, None, None
         for pointer in self._pointers.values():
             _write_pointer(pointer, 0)
         if self.rs._session.link is not None:
@@ -197,9 +199,9 @@ class Program:
 
     def _end_loop(self) -> None:
         """The program has left its loop, by itself or not."""
-        turns, self._turns = self._turns, None
-        if turns is not None:
-            turns.close()  # type: ignore[attr-defined]
+        iterations, self._iterations = self._iterations, None
+        if iterations is not None:
+            iterations.close()  # type: ignore[attr-defined]
 
     # --- the job now --------------------------------------------------------------------------
 

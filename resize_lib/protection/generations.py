@@ -38,7 +38,7 @@ class Copy:
     loops: Position  # where the job was
     grid: ProcessGrid
     parts: tuple[tuple[int, int], ...]
-    lengths: tuple[float | None, ...] = ()  # turns of these loops; () in copies of older versions
+    lengths: tuple[float | None, ...] = ()  # iterations of each; () in copies of older versions
 
     def part(self, rank: int) -> Path:
         """The file of one rank."""
@@ -63,7 +63,7 @@ class Copy:
 
 def position_of(loops: Any) -> Position:
     """As JSON has it. TypeError or ValueError for what is none."""
-    return tuple((int(number), int(turn)) for number, turn in loops)
+    return tuple((int(number), int(iteration)) for number, iteration in loops)
 
 
 def name_of(instance: int, number: int) -> str:

@@ -87,9 +87,9 @@ class Protector:
 
     # --- making copies ----------------------------------------------------------------------
 
-    def due(self, *, resizing: bool, turns: int) -> bool:
-        """On rank 0, `turns` after the last remap point: whether a copy is to be made now, before
-        the next turn or the resize."""
+    def due(self, *, resizing: bool, iterations: int) -> bool:
+        """On rank 0, `iterations` after the last remap point: whether a copy is to be made now,
+        before the next iteration or the resize."""
         s, job = self.state, self.session.job
         if s.loops == job.loops or not self.protects:
             return False
@@ -97,20 +97,20 @@ class Protector:
             return True
         since_s = time.monotonic() - self._last_s
         if self.every_points is not None:
-            return s.points + turns >= self.every_points
+            return s.points + iterations >= self.every_points
         if self.every_s is not None:
             return since_s >= self.every_s
         return since_s >= s.took_s * (1 / self.share - 1)
 
-    def turns_left(self, *, copy: bool, turns: int) -> int | None:
+    def iterations_left(self, *, copy: bool, iterations: int) -> int | None:
         """On rank 0, where a copy is made now or not: until the next has to be; None: any."""
         if self.every_points is None:
             return None
-        return max(1, self.every_points - (0 if copy else self.state.points + turns))
+        return max(1, self.every_points - (0 if copy else self.state.points + iterations))
 
-    def remap_point(self, *, make: bool, turns: int) -> None:
+    def remap_point(self, *, make: bool, iterations: int) -> None:
         """At every remap point, collective: make a copy if rank 0 said so."""
-        self.state.points += turns
+        self.state.points += iterations
         if make:
             self.make()
 

@@ -13,7 +13,7 @@ class CopyState:
 
     number: int = 0  # attempts in this start of the job
     loops: Position = ()  # where the job was when the last copy was made
-    points: int = 0  # turns since then that may end with a remap point
+    points: int = 0  # iterations since then that may end with a remap point
     resize_id: int = 0  # the last resize before it
     took_s: float = 0.0
     error: str = ""

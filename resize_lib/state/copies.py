@@ -149,11 +149,11 @@ class Copies:
 
     def _obstacle(self) -> str:
         """Why the next start could not begin in the midst of its loops; empty: it can."""
-        for turns in self._session.loops.iterators:
-            if turns not in self._obstacles:
-                self._obstacles[turns] = obstacle(turns)
-            if self._obstacles[turns]:
-                return f"{caller()}: {self._obstacles[turns]}"
+        for iterations in self._session.loops.iterators:
+            if iterations not in self._obstacles:
+                self._obstacles[iterations] = obstacle(iterations)
+            if self._obstacles[iterations]:
+                return f"{caller()}: {self._obstacles[iterations]}"
         return ""
 
     def _own(self, mine: Told, found: Survey, differing: frozenset[Path]) -> tuple[Own, str]:

@@ -133,10 +133,10 @@ def refuse_generator(generator: Any) -> None:
 # --- what a program has put around rs.iterations itself -----------------------------------------
 
 
-def wrappers_of(turns: Any) -> list[Any]:
+def wrappers_of(iterations: Any) -> list[Any]:
     """The iterators around the loop's own, innermost first: `enumerate(rs.iterations(n))`."""
     found: list[Any] = []
-    inner = turns
+    inner = iterations
     while len(found) < DEPTH_MAX:
         around = _wrappers(gc.get_referrers(inner))
         if len(around) != 1:
@@ -165,9 +165,9 @@ def sequences(items: Sequence[Items | None], running: Iterable[Any]) -> Sequence
     running: what rs.iterations has returned for these loops
     """
     beside = list[Any]()
-    for turns in running if any(each and each.zipped for each in items) else ():
-        inner = turns
-        for wrapper in wrappers_of(turns):
+    for iterations in running if any(each and each.zipped for each in items) else ():
+        inner = iterations
+        for wrapper in wrappers_of(iterations):
             if isinstance(wrapper, zip | map):
                 beside += itertools.chain(*_beside(wrapper, inner))
             inner = wrapper
@@ -193,17 +193,17 @@ def set_index(counter: enumerate[Any], index: int) -> None:
     place.value = index
 
 
-def _beside(wrapper: Any, turns: Any) -> tuple[list[Any], list[Any]]:
+def _beside(wrapper: Any, iterations: Any) -> tuple[list[Any], list[Any]]:
     """The iterators that a zip or a map asks before ours, and after it."""
     parts = list(wrapper.__reduce__()[1])
-    at = next(k for k, part in enumerate(parts) if part is turns)
+    at = next(k for k, part in enumerate(parts) if part is iterations)
     return parts[isinstance(wrapper, map) : at], parts[at + 1 :]
 
 
-def obstacle(turns: Any) -> str:
+def obstacle(iterations: Any) -> str:
     """Why what a program has put around rs.iterations cannot go on in the midst of the loop."""
-    inner = turns
-    for wrapper in wrappers_of(turns):
+    inner = iterations
+    for wrapper in wrappers_of(iterations):
         if isinstance(wrapper, zip | map):
             before, after = _beside(wrapper, inner)
             if before and isinstance(wrapper, map):
@@ -226,17 +226,17 @@ def obstacle(turns: Any) -> str:
     return ""
 
 
-def go_on(turns: Any, count: int) -> None:
-    """Let what a program has put around rs.iterations go on behind the first `count` turns.
+def go_on(iterations: Any, count: int) -> None:
+    """Let what a program has put around rs.iterations go on behind the first `count` iterations.
 
     Raises:
         Mistake: that is not possible.
     """
-    why = obstacle(turns)
+    why = obstacle(iterations)
     if why:
         raise Mistake(f"{caller()}: {why}")
-    inner = turns
-    for wrapper in wrappers_of(turns):
+    inner = iterations
+    for wrapper in wrappers_of(iterations):
         if isinstance(wrapper, enumerate):
             set_index(wrapper, index_of(wrapper) + count)
         elif isinstance(wrapper, zip | map):
@@ -264,7 +264,7 @@ def _nth(iterator: Iterator[Any], count: int) -> Any:
 
 
 def _give_instead(wrapper: Any, ours: int, at: int, item: Any) -> None:
-    """Let the zip, which waits for our first turn, give this item at place `at`.
+    """Let the zip, which waits for our first iteration, give this item at place `at`.
 
     It has filled the places before ours of the tuple that it gives first, and nobody else has seen
     that tuple.
@@ -287,13 +287,13 @@ def _give_instead(wrapper: Any, ours: int, at: int, item: Any) -> None:
     ctypes.pythonapi.Py_DecRef(ctypes.py_object(former))
 
 
-def go_back(turns: Any, count: int) -> None:
-    """Let what a program has put around rs.iterations give the last `count` turns once more.
+def go_back(iterations: Any, count: int) -> None:
+    """Let what a program has put around rs.iterations give the last `count` iterations once more.
 
     Raises:
         CannotCopyError: that is not possible.
     """
-    for wrapper in wrappers_of(turns):
+    for wrapper in wrappers_of(iterations):
         if isinstance(wrapper, enumerate):
             set_index(wrapper, index_of(wrapper) - count)
         elif _has_position(wrapper):

@@ -112,9 +112,9 @@ class Items:
         self.function = 0 if code.co_name == "<module>" else code.co_firstlineno
         self.zipped = not WRAPPERS.isdisjoint(frame.f_code.co_names)
 
-    def item(self, turn: int) -> Any:
+    def item(self, iteration: int) -> Any:
         """That of an iteration."""
-        return self.sequence[turn]
+        return self.sequence[iteration]
 
     @property
     def travels(self) -> bool:

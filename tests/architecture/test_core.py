@@ -1,4 +1,4 @@
-"""The shape of the house, enforced: features are rooms, imports have no loops, files fit a head."""
+"""The shape of the tree: features are separate, imports have no loops, files are short."""
 
 from __future__ import annotations
 
@@ -104,9 +104,9 @@ def test_a_feature_imports_no_other(path: Path) -> None:
     assert not [m for m in graph()[name] if m.startswith("dq_server.core.features")]
 
 
-@pytest.mark.parametrize("room", ["model", "planning", "policies"])
-def test_what_features_stand_on_knows_none(room: str) -> None:
-    below = [m for m in graph() if m.startswith(f"dq_server.core.{room}.")]
+@pytest.mark.parametrize("package", ["model", "planning", "policies"])
+def test_what_features_stand_on_knows_none(package: str) -> None:
+    below = [m for m in graph() if m.startswith(f"dq_server.core.{package}.")]
     assert below
     for name in [*below, "dq_server.core.turn"]:
         wrong = [m for m in graph()[name] if m.startswith("dq_server.core.features")]

@@ -7,7 +7,7 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-ROOMS = (
+PACKAGES = (
     "dq_server/live", "dq_client/node/agent", "dq_client/node/ranks", "dq_client/show/web",
     "dq_client/show/hooks",
 )  # fmt: skip
@@ -51,8 +51,8 @@ def calls(path: Path) -> list[str]:
 
 
 def guarded() -> list[Path]:
-    rooms = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
-    return [*rooms, *(ROOT / "dq_client" / name for name in FILES)]
+    paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    return [*paths, *(ROOT / "dq_client" / name for name in FILES)]
 
 
 def test_files_are_opened_at_the_door() -> None:

@@ -1,4 +1,4 @@
-"""Who may import whom (ARCHITECTURE.md): the rooms' walls, enforced."""
+"""Who may import whom (ARCHITECTURE.md): the import rules of the packages."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 STDLIB = frozenset(sys.stdlib_module_names)
 
-# Room -> what it may import beside the standard library and itself.
-ROOMS = {
+# Package -> what it may import beside the standard library and itself.
+PACKAGES = {
     "dq_server/core": {"numpy"},
     "dq_server/sim": {"numpy", "dq_server.core"},
     "dq_server/live": {"dq_server.core", "dq_client", "zmq", "psutil", "msgspec"},
@@ -121,8 +121,8 @@ def imported(path: Path) -> frozenset[str]:
     return frozenset(found)
 
 
-def files(room: str) -> list[Path]:
-    return sorted((ROOT / room).rglob("*.py"))
+def files(package: str) -> list[Path]:
+    return sorted((ROOT / package).rglob("*.py"))
 
 
 def within(module: str, packages: set[str]) -> bool:
@@ -145,13 +145,13 @@ def test_a_starter_s_modules_import_each_other_relatively() -> None:
         assert "from dq_client" not in path.read_text(), path.name
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_rooms_import_only_what_they_may(room: str) -> None:
-    own = room.replace("/", ".")
+@pytest.mark.parametrize("package", PACKAGES)
+def test_packages_import_only_what_they_may(package: str) -> None:
+    own = package.replace("/", ".")
     wrong = []
-    for path in files(room):
+    for path in files(package):
         name = str(path.relative_to(ROOT))
-        allowed = ROOMS[room] | {own, "__future__"} | DOORS.get(name, set())
+        allowed = PACKAGES[package] | {own, "__future__"} | DOORS.get(name, set())
         wrong += [
             f"{name}: {module}"
             for module in imported(path)
@@ -160,13 +160,13 @@ def test_rooms_import_only_what_they_may(room: str) -> None:
     assert not wrong
 
 
-@pytest.mark.parametrize("room", AROUND)
-def test_tests_benchmarks_and_experiments_share_only_the_harness(room: str) -> None:
+@pytest.mark.parametrize("package", AROUND)
+def test_tests_benchmarks_and_experiments_share_only_the_harness(package: str) -> None:
     wrong = []
-    for path in files(room):
+    for path in files(package):
         name = str(path.relative_to(ROOT))
-        allowed = AROUND[room] | {room} | SUBJECTS.get(name, set())
-        # A room's bare name is the first half of `from experiments import mebf`.
+        allowed = AROUND[package] | {package} | SUBJECTS.get(name, set())
+        # A package's bare name is the first half of `from experiments import mebf`.
         found = {m for m in imported(path) if within(m, set(AROUND)) and m not in AROUND}
         wrong += [f"{name}: {module}" for module in found if not within(module, allowed)]
     assert not wrong
@@ -190,11 +190,11 @@ def test_every_exception_is_used() -> None:
         assert subjects <= imported(ROOT / name), name
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_the_product_does_not_need_what_stands_around_it(room: str) -> None:
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_product_does_not_need_what_stands_around_it(package: str) -> None:
     wrong = [
         f"{path.relative_to(ROOT)}: {module}"
-        for path in files(room)
+        for path in files(package)
         for module in imported(path)
         if within(module, set(AROUND))
     ]
@@ -231,8 +231,8 @@ def test_no_pickle_outside_mpi() -> None:
     a function is what it sends, between a program and its own workers (docs/security.md)."""
     wrong = [
         f"{path.relative_to(ROOT)}: {module}"
-        for room in ("dq_server", "dq_client")
-        for path in files(room)
+        for package in ("dq_server", "dq_client")
+        for path in files(package)
         for module in imported(path)
         if module.partition(".")[0] in {"pickle", "cloudpickle", "dill", "marshal", "shelve"}
         and path != ROOT / "dq_client/executor/tasks.py"

@@ -70,10 +70,10 @@ def test_the_agent_has_a_case_for_every_order() -> None:
 @pytest.mark.parametrize("whole", WHOLES)
 def test_parts_do_not_know_the_whole(whole: Any) -> None:
     """Not even for its type: what a part needs of the whole is what it is given."""
-    room, may = WHOLES[whole]
+    package, may = WHOLES[whole]
     wrong = [
         str(path.relative_to(ROOT))
-        for path in sorted((ROOT / room).rglob("*.py"))
+        for path in sorted((ROOT / package).rglob("*.py"))
         if path.name not in may
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ImportFrom) and node.module == whole
@@ -99,8 +99,8 @@ def built_by_position(path: Path) -> list[str]:
 def test_messages_of_many_fields_are_built_by_keyword() -> None:
     wrong = [
         line
-        for room in BUILD_MESSAGES
-        for path in sorted(ROOT.glob(f"{room}/*.py"))
+        for package in BUILD_MESSAGES
+        for path in sorted(ROOT.glob(f"{package}/*.py"))
         for line in built_by_position(path)
     ]
     assert not wrong

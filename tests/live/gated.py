@@ -1,10 +1,10 @@
-"""A program as it stands, which waits after some of its turns until it may go on.
+"""A program as it stands, which waits after some of its iterations until it may go on.
 
 gated.py FOLDER TURN,TURN... PROGRAM ARG...
 
 Rank 0 says that it is there by a file at-TURN in FOLDER, and waits for go-TURN, when an order to
-resize the job has been given. Then each turn takes twice as long as the one before until that has
-been done: the server answers when it can, and is not asked more than 20 times a second.
+resize the job has been given. Then each iteration takes twice as long as the one before until that
+has been done: the server answers when it can, and is not asked more than 20 times a second.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from pathlib import Path
 from resize_lib import jobsession, resize, runtime
 
 FOLDER = Path(sys.argv[1])
-GATES = {int(turn) for turn in sys.argv[2].split(",")}
+GATES = {int(iteration) for iteration in sys.argv[2].split(",")}
 
 
 class GatedRuntime(runtime.Runtime):
-    """Counts its turns, in whichever loop."""
+    """Counts its iterations, in whichever loop."""
 
     made = 0
     gated_size = 0  # at the gate passed last
     pause_s = 0.0
 
-    def turn_ends(self, elapsed_s: float, *, last: bool) -> None:
+    def iteration_ends(self, elapsed_s: float, *, last: bool) -> None:
         """Wait at a gate, then as always. Ranks that join become rank 0 only after the last one."""
         self.made += 1
         if not self.spawned and self.rank == 0 and self.made in GATES:
@@ -38,11 +38,11 @@ class GatedRuntime(runtime.Runtime):
         if self.size == self.gated_size:
             time.sleep(self.pause_s)
             self.pause_s *= 2
-        super().turn_ends(elapsed_s, last=last)
+        super().iteration_ends(elapsed_s, last=last)
 
 
 if __name__ == "__main__":
-    resize.PATIENT_FROM_S = 0.0  # no turn goes by while ranks that join come up
+    resize.PATIENT_FROM_S = 0.0  # no iteration goes by while ranks that join come up
     jobsession.Runtime = GatedRuntime  # type: ignore[attr-defined]
     sys.argv = sys.argv[3:]
     runpy.run_path(sys.argv[0], run_name="__main__")

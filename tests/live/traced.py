@@ -36,11 +36,11 @@ def watch() -> None:
             what["stays"] = go_on(self, *arguments)
             return bool(what["stays"])
 
-    def followed(self: Any, told: Any, turns: int) -> bool:
+    def followed(self: Any, told: Any, iterations: int) -> bool:
         if told.step is not Step.RESTART:
-            return follow(self, told, turns)
+            return follow(self, told, iterations)
         with tracing.recorded(file, {"kind": "restart", "known": known(self._session)}):
-            return follow(self, told, turns)
+            return follow(self, told, iterations)
 
     setattr(InPlace, "_go_on", gone_on)  # noqa: B010
     RemapPoints.follow = followed  # type: ignore[method-assign]

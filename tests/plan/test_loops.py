@@ -1,4 +1,4 @@
-"""Loops one after and inside the other: who joins anywhere makes the turns that are left."""
+"""Loops one after and inside the other: who joins anywhere makes the iterations that are left."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from resize_lib.loops import LoopError, Loops, Position
 
-# A program: what is in a turn, and how many turns; a number of turns after which `break` leaves.
+# A program: what is in an iteration, and how many iterations; a number of iterations after which
+# `break` leaves.
 Body = list[Any]
 
 
@@ -23,7 +24,7 @@ class Session:
         self.points: list[Position] = []
         self.lasts: list[bool] = []
         self.arrivals = 0
-        self.made: list[tuple[int, ...]] = []  # innermost turns, by `run`
+        self.made: list[tuple[int, ...]] = []  # innermost iterations, by `run`
         self.made_before: list[int] = []  # each remap point
 
     def first_loop(self) -> None:
@@ -35,7 +36,7 @@ class Session:
     def functions_around(self) -> int:
         return 0
 
-    def skips(self, turns: Iterator[int], count: int) -> None:
+    def skips(self, iterations: Iterator[int], count: int) -> None:
         pass
 
     def meet(self) -> Position:
@@ -50,13 +51,13 @@ class Session:
     def has_arrived(self) -> None:
         assert self.loops.arrived
 
-    def turn_begins(self) -> None:
+    def iteration_begins(self) -> None:
         pass
 
     def loop_ends(self) -> None:
         pass
 
-    def turn_ends(self, elapsed_s: float, *, last: bool) -> None:
+    def iteration_ends(self, elapsed_s: float, *, last: bool) -> None:
         assert elapsed_s >= 0
         self.points.append(self.loops.position)
         self.lasts.append(last)
@@ -66,9 +67,9 @@ class Session:
 def run(session: Session, body: Body, path: tuple[int, ...] = ()) -> None:
     """Carry the program out."""
     for number, (count, leave, inner) in enumerate(body):
-        for turn in session.loops.run(count):
-            here = (*path, number, turn)
-            if leave is not None and turn >= leave:
+        for iteration in session.loops.run(count):
+            here = (*path, number, iteration)
+            if leave is not None and iteration >= leave:
                 break
             if inner:
                 run(session, inner, here)
@@ -83,7 +84,7 @@ def programs(depth: int = 2) -> st.SearchStrategy[Body]:
 
 
 @given(program=programs(), data=st.data())
-def test_a_rank_that_joins_makes_the_turns_that_are_left(program: Body, data: Any) -> None:
+def test_a_rank_that_joins_makes_the_iterations_that_are_left(program: Body, data: Any) -> None:
     whole = Session()
     run(whole, program)
     assert whole.loops.position == ()
@@ -105,7 +106,7 @@ def test_every_remap_point_is_at_another_place(program: Body) -> None:
     assert len(set(session.points)) == len(session.points)
 
 
-def test_loops_in_sequence_make_all_their_turns() -> None:
+def test_loops_in_sequence_make_all_their_iterations() -> None:
     session = Session()
     assert (list(session.loops.run(50)), list(session.loops.run(30))) == (
         list(range(50)),
@@ -115,7 +116,7 @@ def test_loops_in_sequence_make_all_their_turns() -> None:
     assert [k for k, last in enumerate(session.lasts) if last] == [49, 79]
 
 
-def test_nested_loops_have_turns_of_their_own_and_no_remap_point_twice() -> None:
+def test_nested_loops_have_iterations_of_their_own_and_no_remap_point_twice() -> None:
     session, made = Session(), []
     for outer in session.loops.run(3):
         made += [(outer, inner) for inner in session.loops.run(2)]
@@ -124,7 +125,7 @@ def test_nested_loops_have_turns_of_their_own_and_no_remap_point_twice() -> None
     assert not any(session.lasts), "the loop around may go on"
 
 
-def test_a_turn_without_an_inner_loop_is_a_remap_point() -> None:
+def test_an_iteration_without_an_inner_loop_is_a_remap_point() -> None:
     session = Session()
     for outer in session.loops.run(4):
         if outer % 2:
@@ -142,11 +143,11 @@ def test_a_loop_left_by_break_whose_generator_lives_on() -> None:
     assert session.points[-1] == ((1, 1),)
 
 
-def test_the_turn_stays_readable_after_the_loop() -> None:
+def test_the_iteration_stays_readable_after_the_loop() -> None:
     session = Session()
-    assert session.loops.turn == 0
+    assert session.loops.iteration == 0
     list(session.loops.run(5))
-    assert session.loops.turn == 5
+    assert session.loops.iteration == 5
 
 
 @pytest.mark.parametrize("target", [((0, 1), (0, 1)), ((0, 9), (0, 0))])
@@ -161,12 +162,12 @@ def test_a_rank_that_does_not_come_to_the_place_says_so(target: Position) -> Non
     assert session.arrivals <= 1
 
 
-def test_only_the_turn_of_the_innermost_loop_can_be_taken_back() -> None:
+def test_only_the_iteration_of_the_innermost_loop_can_be_taken_back() -> None:
     session, made = Session(), []
     for outer in session.loops.run(2):
         for inner in session.loops.run(3):
             made.append((outer, inner))
-            if len(made) == 6:  # in the middle of the last turn
+            if len(made) == 6:  # in the middle of the last iteration
                 assert session.loops.can_go_back(((0, 1), (0, 0)))
                 assert not session.loops.can_go_back(((0, 0), (0, 3)))
                 assert not session.loops.can_go_back(((0, 1),))
@@ -174,7 +175,7 @@ def test_only_the_turn_of_the_innermost_loop_can_be_taken_back() -> None:
     assert made == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (1, 1), (1, 2)]
 
 
-def test_turns_are_of_one_kind_by_the_innermost_name_or_the_outermost_loop() -> None:
+def test_iterations_are_of_one_kind_by_the_innermost_name_or_the_outermost_loop() -> None:
     session, labels = Session(), []
     loops = session.loops
     for _ in loops.run(1):
@@ -201,27 +202,27 @@ def test_no_loop_begins_inside_of_a_solver_or_a_task(kind: Any, where: str) -> N
 
 def test_a_rank_that_joins_in_a_solver_arrives_before_it_is_called() -> None:
     late = Session(((1, 0), (2, 7)))
-    turns = list[object]()
+    iterations = list[object]()
     for _ in late.loops.run(3):
-        turns.append("left")
-    for turn in late.loops.run(3):
+        iterations.append("left")
+    for iteration in late.loops.run(3):
         with late.loops.inside(kind="map") as farm:
-            turns.append(farm)
+            iterations.append(farm)
         with late.loops.inside(kind="map") as farm:
-            turns.append(farm)
+            iterations.append(farm)
         assert late.arrivals == 0
         with late.loops.inside(kind="solve") as solver:
             assert late.arrivals == 1
             assert solver is not None
-            assert (turn, solver.turn) == (0, 7)
+            assert (iteration, solver.iteration) == (0, 7)
             break
-    assert turns == [None, None]
+    assert iterations == [None, None]
 
 
-def test_a_loop_goes_on_until_its_last_turn_has_ended() -> None:
+def test_a_loop_goes_on_until_its_last_iteration_has_ended() -> None:
     class Asks(Session):
-        def turn_ends(self, elapsed_s: float, *, last: bool) -> None:
-            super().turn_ends(elapsed_s, last=last)
+        def iteration_ends(self, elapsed_s: float, *, last: bool) -> None:
+            super().iteration_ends(elapsed_s, last=last)
             self.made.append((int(self.loops.go_on),))
 
     session = Asks()

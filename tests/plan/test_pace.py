@@ -1,4 +1,4 @@
-"""How many turns share a remap point."""
+"""How many iterations share a remap point."""
 
 from __future__ import annotations
 
@@ -26,47 +26,49 @@ from resize_lib.pace import (
 from resize_lib.remap_point import RemapPoints
 
 
-@given(turn_s=st.floats(1e-6, 100))
-def test_remap_points_are_neither_late_nor_more_than_20_a_second(turn_s: float) -> None:
-    plan = plan_for(turn_s, REPORT_S)
-    took_s = plan.turns * turn_s
-    assert took_s <= 0.1 or plan.turns == 1
+@given(iteration_s=st.floats(1e-6, 100))
+def test_remap_points_are_neither_late_nor_more_than_20_a_second(iteration_s: float) -> None:
+    plan = plan_for(iteration_s, REPORT_S)
+    took_s = plan.iterations * iteration_s
+    assert took_s <= 0.1 or plan.iterations == 1
     assert took_s >= 0.999 / REPORTS_PER_S_MAX
-    assert 1 <= plan.gap <= max(1, plan.turns // 2), "what a check says is heard before the end"
+    assert 1 <= plan.gap <= max(1, plan.iterations // 2), (
+        "what a check says is heard before the end"
+    )
 
 
-@given(turn_s=st.floats(1e-6, 0.05))
-def test_checks_are_close_while_an_answer_is_to_come_and_rare_later(turn_s: float) -> None:
-    plan = plan_for(turn_s, REPORT_S, asked=True)
+@given(iteration_s=st.floats(1e-6, 0.05))
+def test_checks_are_close_while_an_answer_is_to_come_and_rare_later(iteration_s: float) -> None:
+    plan = plan_for(iteration_s, REPORT_S, asked=True)
     gap, between_s = plan.check_after(0)
-    assert gap == max(1, int(CHECK_SOON_S / turn_s))
-    assert between_s == CHECK_SOON_S or plan.early_turns == 0  # longer than all of that time
-    assert plan.check_after(plan.early_turns) == (plan.gap, CHECK_S)
-    assert plan.early_turns * turn_s <= EARLY_S
-    calm = plan_for(turn_s, REPORT_S)
+    assert gap == max(1, int(CHECK_SOON_S / iteration_s))
+    assert between_s == CHECK_SOON_S or plan.early_iterations == 0  # longer than all of that time
+    assert plan.check_after(plan.early_iterations) == (plan.gap, CHECK_S)
+    assert plan.early_iterations * iteration_s <= EARLY_S
+    calm = plan_for(iteration_s, REPORT_S)
     assert calm.check_after(0) == (calm.gap, CHECK_S)
-    assert (calm.turns, calm.gap) == (plan.turns, plan.gap)
+    assert (calm.iterations, calm.gap) == (plan.iterations, plan.gap)
 
 
-def test_every_turn_is_a_remap_point_if_that_is_asked_for() -> None:
-    assert plan_for(1e-6, 0.0).turns == plan_for(1.0, 0.0).turns == 1
+def test_every_iteration_is_a_remap_point_if_that_is_asked_for() -> None:
+    assert plan_for(1e-6, 0.0).iterations == plan_for(1.0, 0.0).iterations == 1
 
 
-def test_the_first_turn_is_a_remap_point() -> None:
-    assert Countdown().turn(MPI.COMM_SELF, 0.0)
+def test_the_first_iteration_is_a_remap_point() -> None:
+    assert Countdown().iteration(MPI.COMM_SELF, 0.0)
 
 
-def test_turns_that_have_become_long_end_the_plan_early() -> None:
+def test_iterations_that_have_become_long_end_the_plan_early() -> None:
     countdown = Countdown()
     countdown.begin(Plan(90, 3), until_s=0.09)
-    points = [countdown.turn(MPI.COMM_SELF, now_s) for now_s in (0.001, 0.002, 0.08, 0.3)]
+    points = [countdown.iteration(MPI.COMM_SELF, now_s) for now_s in (0.001, 0.002, 0.08, 0.3)]
     assert points == [False, False, False, True]
 
 
-def test_the_plan_ends_with_its_turns_whatever_the_clock_says() -> None:
+def test_the_plan_ends_with_its_iterations_whatever_the_clock_says() -> None:
     countdown = Countdown()
     countdown.begin(Plan(3, 1), until_s=1e9)
-    assert [countdown.turn(MPI.COMM_SELF, 0.0) for _ in range(3)] == [False, False, True]
+    assert [countdown.iteration(MPI.COMM_SELF, 0.0) for _ in range(3)] == [False, False, True]
 
 
 def test_reports_are_limited_and_a_few_at_once_are_not() -> None:

@@ -162,10 +162,10 @@ def test_a_copy_is_due(
     alone.state.took_s, alone.state.points = 1.0, points
     for name, value in more.items():
         setattr(alone, name, value)
-    assert alone.due(resizing=False, turns=1) is due
-    assert alone.due(resizing=True, turns=1) is alone.protects
+    assert alone.due(resizing=False, iterations=1) is due
+    assert alone.due(resizing=True, iterations=1) is alone.protects
     alone.state.loops = alone.session.job.loops
-    assert not alone.due(resizing=True, turns=9), "there is one of just now"
+    assert not alone.due(resizing=True, iterations=9), "there is one of just now"
 
 
 @pytest.mark.parametrize(
@@ -182,15 +182,15 @@ def test_the_first_copy_after_a_resize_is_made_at_once(
 ) -> None:
     alone.every_points, alone.memory = 99, memory
     alone.state.loops, alone.session.job.resize_id = loops, resize_id
-    assert alone.due(resizing=False, turns=1) is due
+    assert alone.due(resizing=False, iterations=1) is due
 
 
-def test_turns_until_the_next_copy(alone: Protector) -> None:
-    assert alone.turns_left(copy=True, turns=1) is None
+def test_iterations_until_the_next_copy(alone: Protector) -> None:
+    assert alone.iterations_left(copy=True, iterations=1) is None
     alone.every_points, alone.state.points = 9, 2
-    assert alone.turns_left(copy=True, turns=1) == 9
-    assert alone.turns_left(copy=False, turns=3) == 4
-    assert alone.turns_left(copy=False, turns=99) == 1
+    assert alone.iterations_left(copy=True, iterations=1) == 9
+    assert alone.iterations_left(copy=False, iterations=3) == 4
+    assert alone.iterations_left(copy=False, iterations=99) == 1
 
 
 def test_what_the_environment_says(alone: Protector, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,7 +213,7 @@ def test_what_the_environment_says(alone: Protector, monkeypatch: pytest.MonkeyP
 
 
 def test_a_copy_on_disk_is_found_by_the_next_start(played: Played) -> None:
-    played.each(lambda one: one.remap_point(make=True, turns=2))
+    played.each(lambda one: one.remap_point(make=True, iterations=2))
     assert [path.name for path in complete_copies(played.disk)] == ["2.1"]
     assert played.disk.stat().st_mode & 0o777 == 0o700
     (report,) = played.reported
@@ -233,10 +233,10 @@ def test_folders_on_the_way_to_the_copies_are_made(played: Played) -> None:
 
 def test_points_are_counted_from_the_last_copy(played: Played) -> None:
     def work(one: Protector) -> Any:
-        one.remap_point(make=False, turns=1)
-        one.remap_point(make=False, turns=2)
+        one.remap_point(make=False, iterations=1)
+        one.remap_point(make=False, iterations=2)
         before = one.state.points
-        one.remap_point(make=True, turns=1)
+        one.remap_point(make=True, iterations=1)
         return before, one.state.points, one.state.loops, one.state.number, one.state.resize_id
 
     assert played.each(work) == 3 * [(3, 0, ((0, 5),), 1, 0)]

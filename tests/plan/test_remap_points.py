@@ -22,8 +22,8 @@ from resize_lib.remap_point import (
 from resize_lib.resize import Step
 from tests.plan.remap_played import CONTINUE, grant, session
 
-TURN_S = 1 / 64
-INTERVAL_S = 9 * TURN_S
+ITERATION_S = 1 / 64
+INTERVAL_S = 9 * ITERATION_S
 
 
 class Played:
@@ -54,7 +54,7 @@ class Played:
     def link(self) -> Any:
         return self.session.link
 
-    def turn(self, took_s: float = TURN_S, *, last: bool = False) -> bool:
+    def iteration(self, took_s: float = ITERATION_S, *, last: bool = False) -> bool:
         self.now += took_s
         return self.points.due(took_s, last=last)
 
@@ -84,7 +84,7 @@ REST = m.RemapAnswer(what="continue", rest=3, usual_s=INTERVAL_S)
 
 def rests(played: Played) -> None:
     """Its answer to the first report lets it rest."""
-    played.turn(INTERVAL_S)
+    played.iteration(INTERVAL_S)
     played.point(REST, last=True)
 
 
@@ -92,7 +92,7 @@ def comes(played: Played, *, last: bool = False) -> bool:
     """It comes to a remap point; whether it reports. It waits for the answer: to continue."""
     played.link.answers[:] = [CONTINUE]
     before = len(played.link.reports)
-    while not played.turn(INTERVAL_S, last=last):
+    while not played.iteration(INTERVAL_S, last=last):
         pass
     played.point(last=last)
     return len(played.link.reports) > before
@@ -125,7 +125,7 @@ def test_what_ends_a_rest(played: Played, what: str) -> None:
 
 
 def test_a_job_whose_iterations_are_all_remap_points_does_not_rest(each: Played) -> None:
-    each.turn()
+    each.iteration()
     each.point(CONTINUE)
     assert not each.link.reports[-1].rests
 
@@ -140,34 +140,34 @@ def test_a_job_that_nobody_asks_for_has_none(played: Played) -> None:
         assert not RemapPoints(played.session, 0.1).active
         setattr(played.session.job, name, True)
     played.points.active = False
-    assert not played.turn(last=True)
+    assert not played.iteration(last=True)
 
 
-def test_short_turns_share_one(played: Played) -> None:
-    assert played.turn(), "the first"
+def test_short_iterations_share_one(played: Played) -> None:
+    assert played.iteration(), "the first"
     played.point()
-    turns = 0
-    while not played.turn():
-        turns += 1
-    assert turns == 8
+    iterations = 0
+    while not played.iteration():
+        iterations += 1
+    assert iterations == 8
     (report,) = played.link.reports
     assert report.iterations == 1
 
 
-def test_the_last_turn_is_one(played: Played) -> None:
-    played.turn()
+def test_the_last_iteration_is_one(played: Played) -> None:
+    played.iteration()
     played.point()
-    assert not played.turn()
-    assert played.turn(last=True)
+    assert not played.iteration()
+    assert played.iteration(last=True)
 
 
-def test_a_program_that_asks_has_one_at_the_end_of_the_turn(played: Played) -> None:
-    played.turn()
+def test_a_program_that_asks_has_one_at_the_end_of_the_iteration(played: Played) -> None:
+    played.iteration()
     played.point()
-    assert not played.turn()
+    assert not played.iteration()
     played.points.soon()
-    assert played.turn()
-    assert not played.points._may_go_on(TURN_S), "it waits for the answer"
+    assert played.iteration()
+    assert not played.points._may_go_on(ITERATION_S), "it waits for the answer"
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_a_check_that_was_started_is_completed_before(
 ) -> None:
     finished: list[int] = []
     monkeypatch.setattr(played.points._countdown, "finish_check", lambda: finished.append(1))
-    played.turn()
+    played.iteration()
     played.point(CONTINUE, last=True)
     assert len(finished) == 1
     played.points.settle()
@@ -213,7 +213,7 @@ def test_a_check_that_was_started_is_completed_before(
 
 def test_what_is_reported(each: Played) -> None:
     each.session.loops.label = "x" * (LABEL_MAX + 1)
-    assert each.turn(0.5)
+    assert each.iteration(0.5)
     assert each.point(CONTINUE)
     (report,) = each.link.reports
     assert report == m.RemapPoint(
@@ -222,22 +222,22 @@ def test_what_is_reported(each: Played) -> None:
     )  # fmt: skip
     assert (each.session.job.seq, each.session.job.redistribution_s) == (5, 0.0)
     each.session.job.expanding = grant(resize_id=8)
-    each.turn(0.25)
+    each.iteration(0.25)
     each.point(CONTINUE)
     again = each.link.reports[1]
     assert (again.seq, again.preparing, again.iteration_time_s) == (6, 8, 0.25)
 
 
-def test_turns_of_other_loops_are_not_averaged(played: Played) -> None:
+def test_iterations_of_other_loops_are_not_averaged(played: Played) -> None:
     played.session.loops.label = "a"
-    played.turn(10.0)
+    played.iteration(10.0)
     played.session.loops.label = "b"
     for took_s in (1.0, 3.0):
-        played.turn(took_s)
+        played.iteration(took_s)
     played.point(CONTINUE)
     (report,) = played.link.reports
     assert (report.loop, report.iteration_time_s, report.iterations) == ("b", 2.0, 3)
-    played.turn(4.0)
+    played.iteration(4.0)
     played.point(CONTINUE)
     assert played.link.reports[1].iteration_time_s == 4.0, "those before are reported"
 
@@ -245,12 +245,12 @@ def test_turns_of_other_loops_are_not_averaged(played: Played) -> None:
 def test_times_on_another_size_count_no_more(played: Played) -> None:
     played.later = grant()
     played.session.backend.ready = True
-    played.turn(1.0)
+    played.iteration(1.0)
     played.point()
     assert played.link.reports == []
     assert played.done[-1][1] is Step.EXPAND
     played.later = None
-    played.turn(3.0)
+    played.iteration(3.0)
     played.point(CONTINUE)
     (report,) = played.link.reports
     assert (report.iteration_time_s, report.iterations) == (3.0, 2)
@@ -259,13 +259,13 @@ def test_times_on_another_size_count_no_more(played: Played) -> None:
 def test_a_program_that_makes_too_many_reports_some(each: Played) -> None:
     each.points.interval_s = INTERVAL_S
     for _ in range(3 * BURST):
-        each.turn(0.0)
+        each.iteration(0.0)
         each.points._asked = False
         each.point()
     assert BURST - 1 <= len(each.link.reports) <= BURST
     each.points._urgent = True
     before = len(each.link.reports)
-    each.turn(0.0)
+    each.iteration(0.0)
     each.points._asked = False
     each.point(CONTINUE)
     assert len(each.link.reports) == before + 1
@@ -279,16 +279,16 @@ def asked(played: Played) -> bool:
     return played.points._asked
 
 
-def test_where_turns_are_short_the_answer_is_heard_later(played: Played) -> None:
-    played.turn()
+def test_where_iterations_are_short_the_answer_is_heard_later(played: Played) -> None:
+    played.iteration()
     assert played.point()
     assert asked(played)
     assert played.done == [(m.RemapAnswer(what="continue"), Step.CONTINUE)]
     assert played.session.job.seq == 4, "nothing is heard yet"
-    played.turn()
+    played.iteration()
     assert played.point(None)
     assert (len(played.link.reports), played.session.job.seq) == (1, 4)
-    played.turn()
+    played.iteration()
     assert played.point(grant())
     assert played.done[-1] == (grant(), Step.BEGIN)
     assert played.session.job.seq == 5
@@ -317,15 +317,15 @@ class Protector:
         self.copies, self.left = copies, left
         self.asked: list[Any] = []
 
-    def due(self, *, resizing: bool, turns: int) -> bool:
-        self.asked.append(("due", resizing, turns))
+    def due(self, *, resizing: bool, iterations: int) -> bool:
+        self.asked.append(("due", resizing, iterations))
         return self.copies
 
-    def turns_left(self, *, copy: bool, turns: int) -> int | None:
+    def iterations_left(self, *, copy: bool, iterations: int) -> int | None:
         return self.left
 
-    def remap_point(self, *, make: bool, turns: int) -> None:
-        self.asked.append(("point", make, turns))
+    def remap_point(self, *, make: bool, iterations: int) -> None:
+        self.asked.append(("point", make, iterations))
 
 
 @pytest.mark.parametrize("name", ["expanding", "urgent", "interval", "protector", "in_place"])
@@ -334,19 +334,19 @@ def test_where_something_changes_it_is_waited_for(played: Played, name: str) -> 
     assert not played.points._may_go_on(0.01)
 
 
-@pytest.mark.parametrize(("turn_s", "goes_on"), [(0.0, True), (GO_ON_BELOW_S, False)])
-def test_long_turns_wait_for_it(played: Played, turn_s: float, goes_on: bool) -> None:
-    assert played.points._may_go_on(turn_s) is goes_on
+@pytest.mark.parametrize(("iteration_s", "goes_on"), [(0.0, True), (GO_ON_BELOW_S, False)])
+def test_long_iterations_wait_for_it(played: Played, iteration_s: float, goes_on: bool) -> None:
+    assert played.points._may_go_on(iteration_s) is goes_on
 
 
-def test_the_last_turn_waits_for_it(played: Played) -> None:
-    played.turn()
+def test_the_last_iteration_waits_for_it(played: Played) -> None:
+    played.iteration()
     assert played.point(CONTINUE, last=True)
     assert not played.points._asked
     assert played.done == [(CONTINUE, Step.CONTINUE)]
 
 
-def test_what_comes_after_the_last_turn_is_given_up(played: Played) -> None:
+def test_what_comes_after_the_last_iteration_is_given_up(played: Played) -> None:
     played.points.end()
     assert played.link.told == []
     played.points._asked = True
@@ -362,7 +362,7 @@ def test_what_comes_after_the_last_turn_is_given_up(played: Played) -> None:
 def test_an_expansion_under_way_goes_on_without_an_answer(played: Played) -> None:
     played.session.job.expanding = grant()
     played.points._asked = True
-    played.turn()
+    played.iteration()
     played.point(None)
     assert played.done == [(m.RemapAnswer(what="continue", resize_id=7), Step.CONTINUE)]
 
@@ -414,7 +414,7 @@ def test_a_rank_that_leaves_is_told_so(played: Played) -> None:
 )
 def test_a_copy_is_made_when_it_is_due(each: Played, step: m.RemapAnswer, resizing: bool) -> None:
     each.session.protector = protector = Protector(copies=True)
-    each.turn()
+    each.iteration()
     each.point(step)
     assert protector.asked == [("due", resizing, 1), ("point", True, 1)]
 
@@ -423,7 +423,7 @@ def test_a_copy_is_made_when_it_is_due(each: Played, step: m.RemapAnswer, resizi
 def test_no_copy_is_made_where_none_is_needed(each: Played, how: str) -> None:
     each.session.protector = protector = Protector(copies=True)
     each.session.succession = object() if how == "restart" else None
-    each.turn()
+    each.iteration()
     each.point(grant(), last=how == "last")
     assert protector.asked == [("point", False, 1)]
 
@@ -433,26 +433,26 @@ def test_no_copy_is_made_where_none_is_needed(each: Played, how: str) -> None:
 
 def test_the_next_one_is_planned(played: Played) -> None:
     points = played.points
-    plan = points._next_plan(Step.CONTINUE, TURN_S, 1, False)
-    assert (plan.turns, plan.check_s, plan.early_turns) == (9, CHECK_S, 0)
+    plan = points._next_plan(Step.CONTINUE, ITERATION_S, 1, False)
+    assert (plan.iterations, plan.check_s, plan.early_iterations) == (9, CHECK_S, 0)
     points._asked = True
-    assert points._next_plan(Step.CONTINUE, 0.001, 1, False).early_turns == 10
-    soon = points._next_plan(Step.BEGIN, TURN_S, 1, False)
-    assert (soon.turns, soon.check_s) == (3, CHECK_SOON_S)
+    assert points._next_plan(Step.CONTINUE, 0.001, 1, False).early_iterations == 10
+    soon = points._next_plan(Step.BEGIN, ITERATION_S, 1, False)
+    assert (soon.iterations, soon.check_s) == (3, CHECK_SOON_S)
     played.session.job.expanding = grant()
-    assert points._next_plan(Step.CONTINUE, TURN_S, 1, False) == soon
+    assert points._next_plan(Step.CONTINUE, ITERATION_S, 1, False) == soon
     for step in MOVES:
-        assert points._next_plan(step, TURN_S, 1, False) == Plan()
+        assert points._next_plan(step, ITERATION_S, 1, False) == Plan()
     played.session.in_place = object()
-    assert points._next_plan(Step.CONTINUE, TURN_S, 1, False) == Plan()
+    assert points._next_plan(Step.CONTINUE, ITERATION_S, 1, False) == Plan()
 
 
-@pytest.mark.parametrize(("left", "turns"), [(None, 9), (3, 3), (9, 9), (20, 9)])
+@pytest.mark.parametrize(("left", "iterations"), [(None, 9), (3, 3), (9, 9), (20, 9)])
 def test_a_copy_that_is_due_before_comes_first(
-    played: Played, left: int | None, turns: int
+    played: Played, left: int | None, iterations: int
 ) -> None:
     played.session.protector = Protector(left=left)
-    assert played.points._next_plan(Step.CONTINUE, TURN_S, 1, False).turns == turns
+    assert played.points._next_plan(Step.CONTINUE, ITERATION_S, 1, False).iterations == iterations
 
 
 def test_new_ranks_are_asked_for_more_often(played: Played) -> None:
@@ -480,7 +480,7 @@ def test_only_rank_0_of_a_farm_advises_while_the_others_compute(
         played.link.answers = [CONTINUE]
         played.points.decide_alone(0.5, 4)
     else:
-        played.turn()
+        played.iteration()
         played.point()
     assert advised == [{"last": False, "alone": alone}]
 

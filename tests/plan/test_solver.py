@@ -31,13 +31,13 @@ class Session:
     def functions_around(self) -> int:
         return 0
 
-    def turn_begins(self) -> None:
+    def iteration_begins(self) -> None:
         pass
 
     def loop_ends(self) -> None:
         pass
 
-    def turn_ends(self, elapsed_s: float, *, last: bool) -> None:
+    def iteration_ends(self, elapsed_s: float, *, last: bool) -> None:
         assert elapsed_s >= 0
         self.made += 1
         if self.made == self.leaves:
@@ -109,7 +109,7 @@ def test_outside_of_a_call_it_is_no_remap_point(capsys: pytest.CaptureFixture[st
     for _ in session.loops.run(2):
         session.solver.remap()
     assert capsys.readouterr().err.count("outside of rs.solve") == 1
-    assert session.made == 2, "the ends of the two turns"
+    assert session.made == 2, "the ends of the two iterations"
 
 
 def test_the_exception_is_none_that_solvers_handle() -> None:

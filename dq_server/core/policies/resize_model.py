@@ -40,7 +40,7 @@ declare(
     model_probe="{time_s:.4g} s per iteration on {size}; {model} through {points} sizes expects"
     " {next_time_s:.4g} s on {next_size}: try that",
     model_found="{points} sizes were tried: the sweet spot is {size} with {time_s:.4g} s",
-    model_no_room="the next size {next_size} needs {more} more than can be had now",
+    model_no_room="the next size {next_size} needs {more} more processors than are available",
 )
 
 REACH = 4

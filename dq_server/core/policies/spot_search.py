@@ -60,19 +60,19 @@ declare(
     " try it, that costs {cost_s:.3g} s",
     search_lost="{time_s:.4g} s ± {error_pct:.1f} % per iteration on {size}, where {expected_s:.4g}"
     " s ± {expected_pct:.0f} % were expected; {next_size} takes {next_time_s:.4g} s"
-    " ± {next_error_pct:.1f} % and is better, the processors reckoned: go there",
+    " ± {next_error_pct:.1f} % and is better for its processors: go there",
     search_measuring="measuring on {size}: {time_s:.4g} s ± {error_pct:.1f} % so far,"
     " {expected_s:.4g} s ± {expected_pct:.0f} % were expected; {next_size} takes"
     " {next_time_s:.4g} s ± {next_error_pct:.1f} %: another iteration is needed to separate them",
     search_first="measuring on {size}: the first iteration after a resize may be slow",
     spot_kept="the sweet spot is {size}: {time_s:.4g} s ± {error_pct:.1f} % per iteration measured,"
     " {model_s:.4g} s by the model fitted to {points} of its sizes; {why}",
-    spot_no_room="{size} is the best size that can be had: {time_s:.4g} s ± {error_pct:.1f} % per"
+    spot_no_room="{size} is the best available size: {time_s:.4g} s ± {error_pct:.1f} % per"
     " iteration; {next_size}, where {next_time_s:.4g} s ± {next_error_pct:.0f} % are expected,"
-    " needs {more} more processors and {idle} can be had",
+    " needs {more} more processors, {idle} available",
     spot_away="the sweet spot is {next_size}: {next_time_s:.4g} s ± {next_error_pct:.1f} % per"
-    " iteration, {time_s:.4g} s ± {error_pct:.1f} % on {size}; it needs {more} more processors"
-    " and {idle} can be had",
+    " iteration, {time_s:.4g} s ± {error_pct:.1f} % on {size}; it needs {more} more processors,"
+    " {idle} available",
     probe_ended="job {head} waits: the probe of {size} ends, back to {next_size}",
 )
 

@@ -40,9 +40,9 @@ def watch_resizes() -> None:
     joins: dict[str, Any] = {}
     file = FOLDER / str(os.getpid())
 
-    def followed(self: Any, told: Any, turns: int) -> bool:
+    def followed(self: Any, told: Any, iterations: int) -> bool:
         if told.step in (Step.CONTINUE, Step.BEGIN, Step.GIVE_UP):
-            return follow(self, told, turns)
+            return follow(self, told, iterations)
         session = self._session
         what = {
             "role": "old", "rank": session.rank, "size": session.size, "step": told.step.name,
@@ -50,7 +50,7 @@ def watch_resizes() -> None:
             "known": known(session),
         }  # fmt: skip
         with tracing.recorded(file, what):
-            return follow(self, told, turns)
+            return follow(self, told, iterations)
 
     def close() -> None:
         if "recording" in joins:  # of a rank that joins and leaves again

@@ -23,6 +23,7 @@ export function drawCurve(canvas, job) {
     pen.fillText(t ? duration(t) : "0", 0, y(t), left - 6);
   }
   drawSizes(pen, sizes, x, foot, job.sweet_spot);
+  drawLegend(pen, width, foot + 27);
   drawPerfect(pen, stays[0], sizes, x, y);
   drawWay(pen, stays, x, y);
   drawSpread(pen, stays, sizes, x, y);
@@ -42,8 +43,14 @@ function drawSizes(pen, sizes, x, foot, spot) {
     pen.fillText(n === spot ? `★ ${n}` : String(n), x(n), foot + 12);
     beyond = x(n);
   }
+}
+
+const LEGEND = ["processors; numbered in order; dashed: shrink; dotted: perfect speed-up", "processors; dotted: perfect speed-up"];
+
+function drawLegend(pen, width, y) {
   pen.fillStyle = colour.faint;
-  pen.fillText("processors; numbers: the order of the stays; dotted: perfect speed-up", (x(sizes[0]) + x(sizes.at(-1))) / 2 || 0, foot + 27);
+  const fits = LEGEND.find((words) => pen.measureText(words).width <= width) ?? "processors";
+  pen.fillText(fits, width / 2, y);
 }
 
 // Perfect speed-up from the first size on: twice the processors, half the time.

@@ -69,6 +69,7 @@ function starts(job) {
   const found = job.state === "queued" ? forecast.starts[job.id] : undefined;
   if (!found || found.median_s === null) return "";
   const left = (seconds) => (seconds === null ? "never" : duration(Math.max(0, forecast.at_s + seconds - now())));
+  if (found.latest_s !== null && found.latest_s < 0.5) return ", may start at any moment";   // what it waits for is overdue in all simulations
   return `, starts in ${left(found.median_s)} (80 %: ${left(found.earliest_s)} to ${left(found.latest_s)})`;
 }
 

@@ -1,4 +1,4 @@
-"""Floors (ARCHITECTURE.md): a folder imports from the folders below it only, so no folders import
+"""Layers (ARCHITECTURE.md): a folder imports from the folders below it only, so no folders import
 each other in a circle."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 # Package -> its folders and files, lowest first, each with those that it may import.
-FLOORS = {
+LAYERS = {
     "dq_client": {
         "base": "",
         "check": "",
@@ -126,11 +126,11 @@ def folder(package: str, module: str) -> str:
     return name if path.is_dir() or path.with_suffix(".py").exists() else ""
 
 
-@pytest.mark.parametrize("package", FLOORS)
+@pytest.mark.parametrize("package", LAYERS)
 def test_a_folder_imports_from_those_below_it(package: str) -> None:
-    floors = FLOORS[package]
+    layers = LAYERS[package]
     below = set[str]()
-    for name, may in floors.items():
+    for name, may in layers.items():
         assert set(may.split()) <= below, f"{name}: {may} are to stand above it in the table"
         below.add(name)
     wrong = [
@@ -138,20 +138,20 @@ def test_a_folder_imports_from_those_below_it(package: str) -> None:
         for module, names in imports(package).items()
         if (here := folder(package, module)) != "__init__"
         for name in sorted(names)
-        if (there := folder(package, name)) and there not in {here, *floors[here].split()}
+        if (there := folder(package, name)) and there not in {here, *layers[here].split()}
     ]
     assert wrong == []
 
 
-@pytest.mark.parametrize("package", FLOORS)
+@pytest.mark.parametrize("package", LAYERS)
 def test_the_tables_name_what_is_there_and_what_is_used(package: str) -> None:
-    floors = FLOORS[package]
-    used = {name: set[str]() for name in floors}
+    layers = LAYERS[package]
+    used = {name: set[str]() for name in layers}
     for module, names in imports(package).items():
         here = folder(package, module)
         if here != "__init__":
             used[here] |= {folder(package, name) for name in names} - {"", here}
-    assert {name: sorted(may.split()) for name, may in floors.items()} == {
+    assert {name: sorted(may.split()) for name, may in layers.items()} == {
         name: sorted(names) for name, names in used.items()
     }
 

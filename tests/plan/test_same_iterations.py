@@ -1,4 +1,5 @@
-"""What ranks compare at remap points: equal where they made the same turns, different where not."""
+"""What ranks compare at remap points: equal where they made the same iterations, different where
+not."""
 
 from __future__ import annotations
 
@@ -9,18 +10,19 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from resize_lib.loops import Loops, Position
-from resize_lib.same_turns import bounds, differ
+from resize_lib.same_iterations import bounds, differ
 
-# Loops one after the other: how many turns, after how many `break` leaves, what is in a turn.
+# Loops one after the other: how many iterations, after how many `break` leaves, what is in an
+# iteration.
 Body = list[Any]
 
 
 class Rank:
-    """Goes through a program; every `share`-th innermost turn is a remap point."""
+    """Goes through a program; every `share`-th innermost iteration is a remap point."""
 
     def __init__(self, share: int, target: Position | None = None) -> None:
         self.loops = Loops(cast("Any", self), target)
-        self._share, self._turns = share, 0
+        self._share, self._iterations = share, 0
         self.points: list[tuple[Position, int]] = []
 
     def first_loop(self) -> None:
@@ -32,14 +34,14 @@ class Rank:
     def functions_around(self) -> int:
         return 0
 
-    def skips(self, turns: Iterator[int], count: int) -> None:
+    def skips(self, iterations: Iterator[int], count: int) -> None:
         pass
 
     def meet(self) -> Position:
         raise AssertionError("where the job is is known")
 
     def arrive(self) -> None:
-        self._turns = 0
+        self._iterations = 0
 
     def length(self, level: int, count: float | None, items: object) -> float | None:
         return count
@@ -47,23 +49,23 @@ class Rank:
     def has_arrived(self) -> None:
         self.loops.agreed()
 
-    def turn_begins(self) -> None:
+    def iteration_begins(self) -> None:
         pass
 
     def loop_ends(self) -> None:
         pass
 
-    def turn_ends(self, elapsed_s: float, *, last: bool) -> None:
-        self._turns += 1
-        if last or self._turns == self._share:
-            self._turns = 0
+    def iteration_ends(self, elapsed_s: float, *, last: bool) -> None:
+        self._iterations += 1
+        if last or self._iterations == self._share:
+            self._iterations = 0
             self.points.append((self.loops.position, self.loops.checksum(end=False)))
             self.loops.agreed()
 
     def run(self, body: Body) -> None:
         for count, leave, inner in body:
-            for turn in self.loops.run(count):
-                if turn == leave:
+            for iteration in self.loops.run(count):
+                if iteration == leave:
                     break
                 self.run(inner)
 
@@ -92,14 +94,16 @@ def test_a_rank_that_joins_compares_equal_from_there_on(
     assert late.points == whole.points[index + 1 :]
 
 
-@given(before=programs(), after=programs(), turns=st.integers(1, 5), share=st.integers(1, 9))
-def test_one_turn_less_is_found_at_the_next_point_or_at_the_end(
-    before: Body, after: Body, turns: int, share: int
+@given(before=programs(), after=programs(), iterations=st.integers(1, 5), share=st.integers(1, 9))
+def test_one_iteration_less_is_found_at_the_next_point_or_at_the_end(
+    before: Body, after: Body, iterations: int, share: int
 ) -> None:
-    """A loop that is left by `break` after `turns`, and on another rank one turn later."""
+    """A loop that is left by `break` after `iterations`, and on another rank one iteration
+    later."""
     ranks = [Rank(share), Rank(share)]
     ends = [
-        rank.through([*before, (9, turns + late, []), *after]) for late, rank in enumerate(ranks)
+        rank.through([*before, (9, iterations + late, []), *after])
+        for late, rank in enumerate(ranks)
     ]
     sums = [[checksum for _, checksum in rank.points] for rank in ranks]
     same = next((k for k, both in enumerate(zip(*sums, strict=False)) if len(set(both)) > 1), None)
@@ -107,13 +111,13 @@ def test_one_turn_less_is_found_at_the_next_point_or_at_the_end(
     assert same is not None or points[0] != points[1] or ends[0] != ends[1]
 
 
-def test_the_number_of_turns_and_the_name_count() -> None:
+def test_the_number_of_iterations_and_the_name_count() -> None:
     def first(count: int, name: str) -> Loops:
         loops = Rank(9).loops
-        turns = loops.run(count, name)
-        next(turns)
-        next(turns)
-        found.append(turns)  # or it would be left
+        iterations = loops.run(count, name)
+        next(iterations)
+        next(iterations)
+        found.append(iterations)  # or it would be left
         return loops
 
     found: list[Any] = []
