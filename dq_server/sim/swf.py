@@ -97,6 +97,8 @@ def only(
     Raises:
         WorkloadError: no job is of one of these, or none of a queue and a partition together.
     """
+    if not queues and not partitions:
+        return log
     kept: NDArray[np.bool_] = np.ones(len(log.fields), dtype=bool)
     notes = dict(log.notes)
     for name, number, these in _masks(log, queues, partitions):

@@ -271,7 +271,7 @@ class RigidWorkload:
         )
 
     def part(self, places: Sequence[int]) -> RigidWorkload:
-        """The jobs at these places, ascending, as a workload without notes; none follows another."""
+        """The jobs at these places, ascending, without notes; none may follow another."""
         assert not self.follows, "places in it would change"
         columns = (self.submit_s, self.run_s, self.processors, self.estimate_s,
                    self.numbers, self.users, self.groups)  # fmt: skip

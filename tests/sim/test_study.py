@@ -260,6 +260,17 @@ scheduler = {{ mebf_theta = 0.9 }}
         assert words in report, words
 
 
+def test_logs_of_one_name_are_told_apart_by_their_paths(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    log(tmp_path)
+    log(tmp_path / "other", seed=2)
+    log(tmp_path / "other", "b.swf", seed=3)
+    text = STUDY.replace('"a.swf"', '"a.swf", "other/a.swf", "other/b.swf"')
+    assert study(write(tmp_path, text), "--no-figures")[0] == 0
+    found = {row["log"]: row["makespan_s"] for row in rows(tmp_path / "out" / "runs.csv")}
+    assert list(found) == ["a.swf", "other/a.swf", "b.swf"] and len(set(found.values())) == 3
+
+
 def test_queues_and_partitions(tmp_path: Path) -> None:
     places = [(1, 1), (2, 1), (2, 2), (1, 1)]
     fields = [dict.fromkeys(FIELDS, -1) | {
@@ -433,7 +444,7 @@ def test_distributions_classes_and_users() -> None:
         (STUDY.replace("seeds = 2", "seeds = 0"), "seeds = 0: how many"),
         (STUDY.replace("seeds = 2", "seeds = [-1]"), "seeds: -1: a seed is a whole number from 0"),
         (STUDY.replace("seeds = 2", "seeds = 900000"), "runs: at most 1000000"),
-        (SETS.replace("processors = 4\npart", "processors = 0\npart"), "[[nodes]] 1: processors = 0"),
+        (SETS.replace("processors = 4\np", "processors = 0\np"), "[[nodes]] 1: processors = 0"),
         (SETS.replace("partitions = ['batch']", "partition = [1]"), "[[nodes]] 1: unknown key"),
         (SETS.replace("partitions = ['batch']", ""), "[[nodes]]: two have neither queues nor"),
         (SETS.replace("batch", "short"), "no job of partition 'short' (field 16); there are"),

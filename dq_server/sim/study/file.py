@@ -72,7 +72,7 @@ DAY_S = 86_400.0
 class Source:
     """A log and how it is read.
 
-    title  unique in the study
+    title  its name; the path as in the study's file, if another log has the same name
     queues, partitions  numbers or names of those whose jobs count; empty: all
     sets  nodes that only some queues' and partitions' jobs run on; empty: all jobs run on all
     """
@@ -289,9 +289,8 @@ def _sources(folder: Path, table: Mapping[str, Any]) -> tuple[Source, ...]:
             )
         if type(nodes) is not int or not 1 <= nodes <= MOST_NODES:
             raise WorkloadError(f"nodes = {nodes!r}: a whole number, 1 to {MOST_NODES}")
-        same = sum(source.path.name == path.name for source in sources)
-        title = f"{path.name} ({same + 1})" if same else path.name
-        sources.append(Source(path, title, nodes, **usual))
+        alike = sum(Path(other).name == path.name for other in names) > 1
+        sources.append(Source(path, name if alike else path.name, nodes, **usual))
     return tuple(sources)
 
 

@@ -35,9 +35,9 @@ from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.files import whole_file
 from dq_server.sim.malleable import MalleableWorkload, resizes_nobody
+from dq_server.sim.node_sets import Places, joined
 from dq_server.sim.records import STATES, Records
 from dq_server.sim.study.file import DAY_S, Scenario, Source
-from dq_server.sim.node_sets import Places, joined
 from dq_server.sim.workload import RigidWorkload, Workload
 
 FORMAT = 1
