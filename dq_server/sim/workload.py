@@ -273,15 +273,17 @@ class RigidWorkload:
     def part(self, places: Sequence[int]) -> RigidWorkload:
         """The jobs at these places, ascending, without notes; none may follow another."""
         assert not self.follows, "places in it would change"
-        columns = (self.submit_s, self.run_s, self.processors, self.estimate_s,
-                   self.numbers, self.users, self.groups)  # fmt: skip
-        submit_s, run_s, processors, estimate_s, numbers, users, groups = (
-            [column[k] for k in places] for column in columns
-        )
         return RigidWorkload(
-            self.name, submit_s, run_s, processors, estimate_s, numbers=numbers, users=users,
-            groups=groups, enforce_estimates=self.enforce_estimates,
-        )  # fmt: skip
+            self.name,
+            [self.submit_s[k] for k in places],
+            [self.run_s[k] for k in places],
+            [self.processors[k] for k in places],
+            [self.estimate_s[k] for k in places],
+            numbers=[self.numbers[k] for k in places],
+            users=[self.users[k] for k in places],
+            groups=[self.groups[k] for k in places],
+            enforce_estimates=self.enforce_estimates,
+        )
 
     def __len__(self) -> int:
         return len(self.submit_s)

@@ -338,9 +338,9 @@ def test_one_set_of_all_jobs_is_the_machine_and_sets_are_the_machines_apart(tmp_
                       for row in rows(tmp_path / "out" / "runs.csv")])  # fmt: skip
     assert found[0] == found[1]
     # Odd and even jobs on machines of their own, and in one run.
-    text = (tmp_path / "a.swf").read_text().splitlines()
+    logged = (tmp_path / "a.swf").read_text().splitlines()
     lines = [line if line.startswith(";") else " ".join([*line.split()[:15], str(k % 2),
-             *line.split()[16:]]) for k, line in enumerate(text)]  # fmt: skip
+             *line.split()[16:]]) for k, line in enumerate(logged)]  # fmt: skip
     (tmp_path / "a.swf").write_text("\n".join(lines) + "\n")
     together = (
         f"{alone}\n[[nodes]]\nprocessors = 32\npartitions = [0]\n[[nodes]]\nprocessors = 40\n"
