@@ -1,7 +1,6 @@
 """The MEBF paper's six scenarios: mean turnaround under each policy against EASY, and the paper's.
 
     python -m experiments.mebf [--quick] [--seeds 3] [--json] [--csv F] [--plot F]
-    python -m experiments.mebf --log FILE.swf.gz --nodes N [--malleable SHARE] [--json]
 
 Workloads are KIT-like (harness/generators/kit.py): the paper's are parts of the KIT ForHLR
 II log, but it does not say which parts. Choices where the paper is silent: jobs of the normal
@@ -9,7 +8,7 @@ workload offer 90 % of the machine; the scale of its overhead equations is 10 s
 per unit ("full"), which makes a doubling from 10 nodes cost about 5 s; expand+ and shrink+ build on
 Intensive. Improvements are in percent of EASY's mean turnaround, means over the seeds.
 
---log: the same policies on a real log, all of its jobs malleable, with the users' estimates.
+The same policies on a real log: `dq sim study experiments/mebf.toml -o DIR`.
 """
 
 from __future__ import annotations
@@ -24,10 +23,7 @@ from textwrap import fill
 
 from dq_server.core.settings import named_config
 from dq_server.sim.engine import Simulation
-from dq_server.sim.errors import WorkloadError
 from dq_server.sim.malleable import SCALABILITY, Malleability, MalleableWorkload
-from dq_server.sim.swf import read_swf
-from dq_server.sim.workload import RigidWorkload
 from harness.generators.kit import INTENSIVE, NODES, NORMAL, kit_like
 from harness.output import (
     Parser,
@@ -210,16 +206,6 @@ def run_all(seeds: int, most_jobs: int) -> Iterator[tuple[Scenario, Case, Result
                 yield scenario, case, summarise(runs)
 
 
-def of_log(path: Path, nodes: int, share: float) -> Result:
-    """All policies on a real log."""
-    rigid = RigidWorkload.from_log(read_swf(path))
-    how = replace(_how(), fraction=share)
-    found = _under(MalleableWorkload(rigid, nodes, how, 1), nodes, BASIC + PLUS)
-    if found["easy"]["mean_turnaround_s"] == 0:
-        raise WorkloadError(f"{path}: no job in it runs on {nodes} processors for any time")
-    return summarise([found])
-
-
 Found = list[tuple[Scenario, Case, Result]]
 
 
@@ -245,23 +231,6 @@ def as_text(found: Found) -> str:
         title = f"{scenario}: mean turnaround, % better than EASY (slowdown, use: EASY -> best)"
         lines += [title, table(head, rows), fill(note, 100), ""]
     return "\n".join(lines).rstrip()
-
-
-def log_as_text(path: Path, result: Result) -> str:
-    """The same for a real log."""
-    rows = [
-        [
-            policy,
-            f"{gain:.1f}",
-            f"{result.slowdown[policy]:.2f}",
-            f"{result.utilization[policy]:.1f}",
-        ]
-        for policy, gain in result.improvement_pct.items()
-    ]
-    rows.insert(0, ["easy", "0", f"{result.slowdown['easy']:.2f}",
-                    f"{result.utilization['easy']:.1f}"])  # fmt: skip
-    head = ["policy", "% better than EASY", "slowdown", "used %"]
-    return f"{path.name}: mean turnaround\n{table(head, rows)}"
 
 
 def _figures(result: Result) -> dict[str, Figures]:
@@ -325,29 +294,12 @@ def draw(path: Path, found: Found) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the scenarios, or the policies on a log."""
+    """Print the scenarios."""
     parser = Parser(prog="experiments.mebf", description=__doc__)
     add_options(parser, quick="1000 jobs only")
     parser.add_argument("--seeds", type=whole_number(1), default=3, help="workloads per case")
-    parser.add_argument("--log", type=Path, help="a log in the Standard Workload Format instead")
-    parser.add_argument("--nodes", type=whole_number(1), help="its machine's processors")
-    parser.add_argument("--malleable", type=float, default=1.0, help="share of its jobs")
     options = parser.parse_args(argv)
     check_options(parser, options)
-    if not 0 <= options.malleable <= 1:
-        parser.error(f"--malleable {options.malleable}: a share is from 0 to 1")
-    if (options.log is None) != (options.nodes is None):
-        parser.error("--log and --nodes go together")
-    if options.log is not None:
-        if options.csv or options.plot:
-            parser.error("--csv and --plot are about the scenarios: dq sim run has them for logs")
-        try:
-            result = of_log(options.log, options.nodes, options.malleable)
-        except WorkloadError as error:
-            parser.error(str(error))
-        body = {"schema": 1, "experiment": "mebf", "log": options.log.name, **_figures(result)}
-        print(json.dumps(body) if options.json else log_as_text(options.log, result))
-        return 0
     found = list(run_all(options.seeds, 1000 if options.quick else 5000))
     if options.csv:
         save(options.csv, found)

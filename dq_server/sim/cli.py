@@ -13,6 +13,7 @@ COMMANDS = {
     "plan": "dq_server.sim.plan_command:plan",
     "replay": "dq_server.sim.replay_command:replay",
     "run": "dq_server.sim.run_command:run",
+    "shadow": "dq_server.sim.shadow_command:shadow",
     "study": "dq_server.sim.study.command:study",
 }
 

@@ -5,26 +5,28 @@ grid is the median of what was measured there; sizes it never ran on follow the 
 fits the others best, other grids of a size take as long as the fastest that was measured. Any other
 job lasts as long as it ran. Jobs that never ran to an end are left out and counted. The machine has
 the most processors that were there at one time; losses of nodes, restarts, reservations and what
-evolving jobs asked for are not repeated.
+evolving jobs asked for are not repeated. `Lived.records` has what happened to the same jobs live.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import ArrayAccepted, JobAccepted
-from dq_server.core.model.jobs import JobSpec
+from dq_server.core.model.jobs import JobSpec, JobState
 from dq_server.core.model.sizes import Configuration, Scalability
 from dq_server.core.scheduler import Scheduler
 from dq_server.sim.applications import Application, Iterating, Rigid
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.evolving import Profiled
 from dq_server.sim.journal import Entry
+from dq_server.sim.records import STATES, Records, Resize
 from dq_server.sim.workload import ListedJob, ListedWorkload
 
 
@@ -38,12 +40,27 @@ class _Life:
     end_s: float | None = None
     points: int = 0
     asked: bool = False
+    size: int = 0  # processors at the start
+    resizes: list[Resize] = field(default_factory=list)
+    state: JobState = JobState.DONE
     times: dict[Configuration, list[float]] = field(default_factory=lambda: defaultdict(list))
     costs_s: list[float] = field(default_factory=list)
 
 
-def jobs_of(path: Path, entries: Iterable[Entry]) -> tuple[ListedWorkload, int]:
-    """The workload, and the most processors that were there at one time."""
+class Lived(NamedTuple):
+    """The jobs of a journal.
+
+    processors  the most that were there at one time
+    records     when the jobs started and ended live, as if it had been a simulation
+    """
+
+    workload: ListedWorkload
+    processors: int
+    records: Records
+
+
+def jobs_of(path: Path, entries: Iterable[Entry]) -> Lived:
+    """The jobs that ran to an end; WorkloadError if there was never a machine."""
     lives: dict[int, _Life] = {}
     most = 0
     nodes: list[ev.NodeJoined] = []  # when there were most
@@ -81,7 +98,20 @@ def jobs_of(path: Path, entries: Iterable[Entry]) -> tuple[ListedWorkload, int]:
     asking = sum(life.asked for life in whole.values())
     if asking:
         workload.notes["simulated without the requests that they made"] = asking
-    return workload, most
+    return Lived(workload, most, _as_it_was(workload, most, whole))
+
+
+def _as_it_was(workload: ListedWorkload, most: int, lives: Mapping[int, _Life]) -> Records:
+    records = Records(workload, most)
+    for k, job in enumerate(workload.jobs):
+        life = lives[job.number]
+        assert life.start_s is not None and life.end_s is not None, "it ran"
+        records.start_s[k], records.end_s[k] = life.start_s, life.end_s
+        records.processors[k] = life.size
+        records.state[k] = STATES.index(life.state) if life.state in STATES else 0
+        if life.resizes:
+            records.resizes[k] = life.resizes
+    return records
 
 
 def _up(scheduler: Scheduler) -> list[ev.NodeJoined]:
@@ -107,9 +137,12 @@ def _live_on(
     scheduler: Scheduler,
 ) -> None:
     if isinstance(event, ev.JobStarted):
-        life.start_s = now
+        life.start_s, life.resizes = now, []
+        life.size = _held(event.job, scheduler)
     elif isinstance(event, ev.JobEnded):
         life.end_s = now
+        ended = scheduler.state.jobs.get(event.job)
+        life.state = JobState.DONE if ended is None else ended.state
     elif isinstance(event, ev.RemapPoint):
         life.points += 1 + event.silent
         grid = scheduler.state.job(event.job).configuration
@@ -117,6 +150,13 @@ def _live_on(
         life.times[grid] += [*event.passed, event.iteration_time_s]
     else:
         life.costs_s.append(event.redistribution_time_s)
+        before = life.resizes[-1].size if life.resizes else life.size
+        life.resizes.append(Resize(now, _held(event.job, scheduler), before))
+
+
+def _held(job_id: int, scheduler: Scheduler) -> int:
+    """The size on which a job runs."""
+    return scheduler.state.job(job_id).size
 
 
 def _ran(life: _Life) -> bool:

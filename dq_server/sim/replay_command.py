@@ -39,7 +39,7 @@ def replay(ctx: click.Context, journal: Path, policies: tuple[str, ...], json_wa
     try:
         if policies:
             configs = {policy: named_config(policy) for policy in policies}
-            jobs, processors = jobs_of(journal, read_journal(journal))
+            jobs, processors, _ = jobs_of(journal, read_journal(journal))
             runs = []
             for policy, config in configs.items():
                 records = Simulation(jobs, processors, config).run()

@@ -422,7 +422,10 @@ def _read(
         return read_toml(path)
     if not path.name.endswith((".swf", ".swf.gz")):
         raise InputError(f"{path}: a workload is a .swf, .swf.gz or .toml file")
+    log = only(read_swf(path), *parts)
+    if not len(log.fields):
+        raise InputError(f"{path}: there is no job in it that can be simulated")
     rigid = RigidWorkload.from_log(
-        only(read_swf(path), *parts), enforce_estimates=enforce_estimates, dependencies=dependencies
+        log, enforce_estimates=enforce_estimates, dependencies=dependencies
     )
     return rigid if how is None else MalleableWorkload(rigid, nodes, how, seed)

@@ -97,17 +97,37 @@ def only(
     Raises:
         WorkloadError: no job is of one of these, or none of a queue and a partition together.
     """
+    if not queues and not partitions:
+        return log
     kept: NDArray[np.bool_] = np.ones(len(log.fields), dtype=bool)
     notes = dict(log.notes)
-    for wanted, name, number in ((queues, "queue", 15), (partitions, "partition", 16)):
-        if wanted:
-            these = np.isin(log.column(name), list(_numbers(log, name, number, wanted)))
-            if left_out := int((kept & ~these).sum()):
-                notes[OTHER.format(name, number)] = left_out
-            kept &= these
+    for name, number, these in _masks(log, queues, partitions):
+        if left_out := int((kept & ~these).sum()):
+            notes[OTHER.format(name, number)] = left_out
+        kept &= these
     if not kept.any():
         raise WorkloadError(f"{log.path}: no job is of these queues and of these partitions")
     return SwfLog(log.path, log.fields[kept], notes)
+
+
+def among(
+    log: SwfLog, queues: Sequence[int | str], partitions: Sequence[int | str]
+) -> NDArray[np.bool_]:
+    """Which jobs are of these queues and of these partitions; empty: all. See `only`."""
+    found: NDArray[np.bool_] = np.ones(len(log.fields), dtype=bool)
+    for _, _, these in _masks(log, queues, partitions):
+        found &= these
+    return found
+
+
+def _masks(
+    log: SwfLog, queues: Sequence[int | str], partitions: Sequence[int | str]
+) -> Iterator[tuple[str, int, NDArray[np.bool_]]]:
+    """Of each field that is asked about: name, number, and which jobs are wanted by it."""
+    for wanted, name, number in ((queues, "queue", 15), (partitions, "partition", 16)):
+        if wanted:
+            numbers = list(_numbers(log, name, number, wanted))
+            yield name, number, np.isin(log.column(name), numbers)
 
 
 def _numbers(log: SwfLog, field: str, number: int, wanted: Sequence[int | str]) -> Iterator[int]:

@@ -270,6 +270,21 @@ class RigidWorkload:
             follows=self.follows,
         )
 
+    def part(self, places: Sequence[int]) -> RigidWorkload:
+        """The jobs at these places, ascending, without notes; none may follow another."""
+        assert not self.follows, "places in it would change"
+        return RigidWorkload(
+            self.name,
+            [self.submit_s[k] for k in places],
+            [self.run_s[k] for k in places],
+            [self.processors[k] for k in places],
+            [self.estimate_s[k] for k in places],
+            numbers=[self.numbers[k] for k in places],
+            users=[self.users[k] for k in places],
+            groups=[self.groups[k] for k in places],
+            enforce_estimates=self.enforce_estimates,
+        )
+
     def __len__(self) -> int:
         return len(self.submit_s)
 

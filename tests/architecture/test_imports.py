@@ -60,6 +60,7 @@ DOORS = {
     "dq_server/sim/plan_command.py": {"click"},
     "dq_server/sim/run_command.py": {"click"},
     "dq_server/sim/replay_command.py": {"click"},
+    "dq_server/sim/shadow_command.py": {"click"},
     "dq_server/sim/import_command.py": {"click"},
     "dq_server/sim/forecast_command.py": {"click"},
     "dq_server/sim/study/command.py": {"click"},

@@ -46,7 +46,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "scheduling.md": ("shell", "config", "shell", "shell", "config",
                       "config", "config", "shell", "config", "config", "config", "config"),
     "security.md": ("shell",),
-    "simulation.md": ("shell", "config", "shell"),
+    "simulation.md": ("shell", "config", "shell", "shell"),
     "slurm.md": ("cluster", "slurm", "cluster", "slurm"),
     "standby.md": ("lab-standby",),
     "studies.md": ("study", "shell", "study", "shell"),

@@ -129,7 +129,7 @@ BEFORE: dict[str, dict[int, str]] = {
     "security.md": {0: LOCAL.format(2)},
     "simulation.md": {0: LOG + LOCAL.format(2) + "dq submit --wait -n 1 -- true\ndq down\n"
                          "cp $DQ_HOME/journal.sqlite .\n" + PROFILES + STUDY + SACCT},
-    "studies.md": {1: LOG, 4: SACCT},
+    "studies.md": {1: LOG, 5: SACCT},
     "submitting.md": {0: LOCAL.format(8) + "mkdir out\n" + SWEEP},
     "verify.md": {},
     "web.md": {0: LOCAL.format(2)},

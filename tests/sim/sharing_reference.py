@@ -2,6 +2,38 @@
 
 Nothing of the policies is used. Planned ends are inputs: they decide about nothing but backfilling
 and the order of "remaining".
+
+Where each rule is from. P: Posner, Hupfeld, Finnerty, "Enhancing Supercomputer Performance with
+Malleable Job Scheduling Strategies" (PECS 2023) and its published code, a file per strategy
+(github.com/projectwagomu/MalleableJobScheduling, scheduling_algorithms/). Z: Zojer, Posner, Özden,
+arXiv:2602.17318. DQ: in neither; where P and Z leave a point open, the setting of
+`[scheduler.sharing]` that covers it.
+
+  rule here               source
+  start_size "min"        P min_*.py and average_*.py, initial_allocation: num_nodes_min
+  start_size "preferred"  P pref_*.py, initial_allocation: the preferred size, or what is free
+  start_size "average"    DQ: start = "average"; P starts the average_* on their smallest size
+  rank "min"              P get_min_job_priority: nodes above the smallest size
+  rank "preferred"        P get_pref_job_priority: nodes above the preferred size
+  rank "average"          P get_average_job_priority: share of the range, node by node
+  rank "remaining"        DQ: balance = "remaining" (shortest-first)
+  ties of a rank          open in P, where a sort keeps the order of the simulator's list; DQ: the
+                          older job expands, the younger one gives
+  serve: who gives        P schedule_pending_job, select_shrink_jobs: all of it, or nobody shrinks
+  serve: three tries      P pref_*.py, schedule_pending_job: its size, and what givers keep
+  serve: what is lacking  P frees the job's whole size; DQ: less what is idle or on its way
+  serve: patience_s       open in P: delays_head compares a moment with a duration, and so holds
+                          hardly any job back; DQ: patience_s, inf as there
+  serve: shortest         DQ: shortest = true (shortest-first)
+  "agreement", "steal"    P AgreementHandler.py, Direct- and StealAgreementHandler; nodes there have
+                          names, processors here are counted
+  "pool"                  P PoolAgreementHandler: any job with an agreement may use them; DQ: any
+                          job, and EASY protects the first one that waits
+  schedule: backfilling   P says EASY; shadow and extra processors as in Mu'alem & Feitelson 2001
+  point: beyond           P pref_*.py expands to the preferred, then to the largest size: "always";
+                          Z keep-preferred: "never"; DQ: "waits"
+  point: legal sizes      P takes any number of nodes; DQ: the chain of the job, powers of two, too
+  when a shrink happens   at once in P; DQ: at the job's next remap point, by a plan made anew
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def test_theta_as_a_log(tmp_path: Path) -> None:
     assert log.processors().tolist() == [4392, 256]
     shutil.copy(ROOT / "experiments/theta.toml", tmp_path)
     (source,) = read_study(tmp_path / "theta.toml").sources
-    assert source.nodes == 4392 and len(source.read()) == 2
+    assert source.nodes == 4392 and len(source.read()[0]) == 2
 
 
 @pytest.mark.parametrize(

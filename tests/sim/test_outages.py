@@ -75,7 +75,7 @@ def study(folder: Path, text: str) -> Any:
     write_swf(folder / "a.swf", [[1, 1000, -1, 100, 8, -1, -1, 8, 100, -1, 1, 1, *[-1] * 6]])
     (folder / "study.toml").write_text(text)
     (source,) = read_study(folder / "study.toml").sources
-    return source.simulation(source.read(), named_config("easy"))
+    return source.simulation(source.read()[0], named_config("easy"))
 
 
 def test_outages_of_a_study_begin_so_long_after_the_first_submission(tmp_path: Path) -> None:

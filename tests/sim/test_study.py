@@ -260,6 +260,17 @@ scheduler = {{ mebf_theta = 0.9 }}
         assert words in report, words
 
 
+def test_logs_of_one_name_are_told_apart_by_their_paths(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    log(tmp_path)
+    log(tmp_path / "other", seed=2)
+    log(tmp_path / "other", "b.swf", seed=3)
+    text = STUDY.replace('"a.swf"', '"a.swf", "other/a.swf", "other/b.swf"')
+    assert study(write(tmp_path, text), "--no-figures")[0] == 0
+    found = {row["log"]: row["makespan_s"] for row in rows(tmp_path / "out" / "runs.csv")}
+    assert list(found) == ["a.swf", "other/a.swf", "b.swf"] and len(set(found.values())) == 3
+
+
 def test_queues_and_partitions(tmp_path: Path) -> None:
     places = [(1, 1), (2, 1), (2, 2), (1, 1)]
     fields = [dict.fromkeys(FIELDS, -1) | {
@@ -278,6 +289,74 @@ def test_queues_and_partitions(tmp_path: Path) -> None:
     assert "only jobs of queue long are simulated (field 15; 2 of others left out)" in report
     assert "only jobs of partition 1 are simulated (field 16; 1 of others left out)" in report
     assert "* a.swf: 2 jobs: left out: of another queue (field 15)" in report
+
+
+def placed_log(folder: Path, rows: list[tuple[int, int, int, int]]) -> None:
+    """A log of jobs (processors, run time, queue, partition), a second apart, on 8 processors."""
+    fields = [dict.fromkeys(FIELDS, -1) | {
+        "job": k, "submit_s": k, "run_s": run_s, "requested_processors": size, "user": 1,
+        "queue": queue, "partition": partition}
+        for k, (size, run_s, queue, partition) in enumerate(rows)]  # fmt: skip
+    write_swf(folder / "a.swf", [row.values() for row in fields], "MaxProcs: 8\nPartition: 1 batch")
+
+
+SETS = """logs = ['a.swf']\npolicies = ['easy', 'min-pool']\nshares = [0, 1]\nseeds = [0]
+[[nodes]]\nprocessors = 4\npartitions = ['batch']\n[[nodes]]\nprocessors = 4\n"""
+
+
+def test_jobs_run_on_the_nodes_of_their_partition_only(tmp_path: Path) -> None:
+    # Two jobs of the batch partition, one after the other, whatever is idle in the other set.
+    placed_log(tmp_path, [(4, 100, 1, 1), (4, 100, 1, 1), (4, 10, 1, 2), (4, 10, 2, 3)])
+    code, _, err = study(write(tmp_path, SETS), "--no-figures")
+    assert code == 0, err
+    with gzip.open(tmp_path / "out" / "jobs.csv.gz", "rt") as file:
+        jobs = list(csv.DictReader(file))
+    assert [float(job["wait_s"]) for job in jobs[:4]] == [0, 99, 0, 9]
+    easy = rows(tmp_path / "out" / "runs.csv")[0]
+    assert [easy[name] for name in ("nodes", "makespan_s", "jobs")] == ["8", "200", "4"]
+    assert float(easy["utilisation"]) == pytest.approx((4 * 200 + 4 * 20) / (8 * 200))
+    # Malleable jobs expand within their set.
+    (run,) = {row["run"] for row in rows(tmp_path / "out" / "runs.csv")
+              if row["policy"] == "min-pool" and row["share"] == "1"}  # fmt: skip
+    mine = [job for job in jobs if job["run"] == run]
+    assert {job["malleable"] for job in mine} == {"1"} and {job["state"] for job in mine} == {
+        "done"
+    }
+    assert sum(float(job["processor_s"]) for job in mine[:2]) <= 4 * 210
+    report = (tmp_path / "out" / "report.md").read_text()
+    assert "each scheduled by itself (4 for partition batch; 4 for all other jobs)" in report
+
+
+def test_one_set_of_all_jobs_is_the_machine_and_sets_are_the_machines_apart(tmp_path: Path) -> None:
+    log(tmp_path)
+    alone = STUDY.replace("nodes = 32", "")
+    found = []
+    for nodes in ("nodes = 32", "[[nodes]]\nprocessors = 32\n"):
+        text = f"{nodes}\n{alone}" if "[[" not in nodes else f"{alone}\n{nodes}"
+        assert study(write(tmp_path, text), "--no-figures")[0] == 0
+        found.append([{k: v for k, v in row.items() if k != "run"}
+                      for row in rows(tmp_path / "out" / "runs.csv")])  # fmt: skip
+    assert found[0] == found[1]
+    # Odd and even jobs on machines of their own, and in one run.
+    logged = (tmp_path / "a.swf").read_text().splitlines()
+    lines = [line if line.startswith(";") else " ".join([*line.split()[:15], str(k % 2),
+             *line.split()[16:]]) for k, line in enumerate(logged)]  # fmt: skip
+    (tmp_path / "a.swf").write_text("\n".join(lines) + "\n")
+    together = (
+        f"{alone}\n[[nodes]]\nprocessors = 32\npartitions = [0]\n[[nodes]]\nprocessors = 40\n"
+    )
+    assert study(write(tmp_path, together), "--no-figures")[0] == 0
+    whole = rows(tmp_path / "out" / "runs.csv")
+    parts = []
+    for partition, processors in ((0, 32), (1, 40)):
+        apart = f"nodes = {processors}\npartitions = [{partition}]\n{alone}"
+        assert study(write(tmp_path, apart), "--no-figures")[0] == 0
+        parts.append(rows(tmp_path / "out" / "runs.csv"))
+    for both, one, other in zip(whole, *parts, strict=True):
+        sums = [float(row["mean_turnaround_s"]) * int(row["jobs"]) for row in (one, other)]
+        assert float(both["mean_turnaround_s"]) * int(both["jobs"]) == pytest.approx(sum(sums))
+        for name in ("expands", "shrinks", "backfilled"):
+            assert int(both[name]) == int(one[name]) + int(other[name])
 
 
 def test_maintenance_and_a_warm_up(tmp_path: Path) -> None:
@@ -365,6 +444,14 @@ def test_distributions_classes_and_users() -> None:
         (STUDY.replace("seeds = 2", "seeds = 0"), "seeds = 0: how many"),
         (STUDY.replace("seeds = 2", "seeds = [-1]"), "seeds: -1: a seed is a whole number from 0"),
         (STUDY.replace("seeds = 2", "seeds = 900000"), "runs: at most 1000000"),
+        (SETS.replace("processors = 4\np", "processors = 0\np"), "[[nodes]] 1: processors = 0"),
+        (SETS.replace("partitions = ['batch']", "partition = [1]"), "[[nodes]] 1: unknown key"),
+        (SETS.replace("partitions = ['batch']", ""), "[[nodes]]: two have neither queues nor"),
+        (SETS.replace("batch", "short"), "no job of partition 'short' (field 16); there are"),
+        (SETS.replace("['batch']", "[-1]") + "partitions = [-1]", "is of more than one set"),
+        (SETS.replace("['batch']", "[-1]").replace("4", "1"), "raise nodes, or leave out the"),
+        (SETS + "[[outage]]\nprocessors = 1\nstart_s = 1\nduration_s = 1", "[[nodes]]: not with"),
+        ("nodes = [1, {processors = 2}]\n" + SETS.split("[[")[0], "or tables [[nodes]], not both"),
         (STUDY + "days = -1", "days = -1: a number of days from 0 on"),
         (STUDY + "queues = 1", "queues = 1: a list with at least one member is needed"),
         (STUDY + "partitions = [true]", "partitions: True: a number, or a name of the log's"),

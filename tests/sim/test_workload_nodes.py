@@ -102,7 +102,7 @@ def test_a_journals_jobs_run_on_its_nodes_under_another_policy(tmp_path: Path) -
         recorder.do(ev.ProcessorsVacated(job, ()))
     recorder.journal.close()
     entries = list(read_journal(recorder.path))
-    workload, processors = jobs_of(recorder.path, entries)
+    workload, processors, _ = jobs_of(recorder.path, entries)
     assert processors == 4
     runs = Simulation(workload, processors, configured(start="conservative")).run()
     assert list(runs.start_s) == [0, 5]

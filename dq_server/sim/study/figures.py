@@ -58,6 +58,7 @@ def draw_all(results: Results, folder: Path) -> Iterator[Path]:
                 for policy in results.study.policies
             }
             stem = "-".join(filter(None, (source.title, variant.name))).replace("/", "_")
+            stem = f"_{stem}" if stem.startswith(".") else stem  # no hidden file, of "../a.swf"
             heading = " · ".join(filter(None, (source.title, variant.name)))
             for name, draw in DRAWN.items():
                 with mpl.rc_context(STYLE):  # type: ignore[arg-type]

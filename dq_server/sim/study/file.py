@@ -1,7 +1,8 @@
 """The file of a study, and the runs that it stands for. Everything is checked before the first run.
 
 logs = ["site.swf.gz"]            # relative to the file's folder
-nodes = 100                       # or one per log; default: what the log's header says
+nodes = 100                       # or one per log; default: what the log's header says; or
+                                  # tables [[nodes]], by partition and queue: sim/node_sets.py
 policies = ["easy", "mebf-spare"] # the first one is what the others are compared with
 shares = [0.2, 0.6, 1.0]          # of the jobs, drawn by seed, that are malleable; or percent
 seeds = 20                        # 0 .. 19; or a list of seeds
@@ -43,6 +44,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import ConfigError, SchedulerError
 from dq_server.core.model.events import AdvanceReservation
@@ -52,6 +55,7 @@ from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError, unknown
 from dq_server.sim.malleable import Malleability
 from dq_server.sim.malleable_settings import read_malleability
+from dq_server.sim.node_sets import NodeSet, Places, members, read_sets
 from dq_server.sim.swf import SwfLog, only, processors_of, read_swf
 from dq_server.sim.toml_workload import read_outages, read_reservations, read_tables, since
 from dq_server.sim.workload import MOST_NODES, Outage, RigidWorkload, Workload
@@ -68,8 +72,9 @@ DAY_S = 86_400.0
 class Source:
     """A log and how it is read.
 
-    title  unique in the study
+    title  its name; the path as in the study's file, if another log has the same name
     queues, partitions  numbers or names of those whose jobs count; empty: all
+    sets  nodes that only some queues' and partitions' jobs run on; empty: all jobs run on all
     """
 
     path: Path
@@ -85,20 +90,29 @@ class Source:
     dependencies: bool = False
     reservations: tuple[AdvanceReservation, ...] = ()
     outages: tuple[Outage, ...] = ()
+    sets: tuple[NodeSet, ...] = ()
 
-    def read(self) -> RigidWorkload:
-        """Its jobs; WorkloadError if it is none, or has jobs that the machine is too small for."""
+    def read(self) -> tuple[RigidWorkload, list[Places]]:
+        """Its jobs, and the places of those of each of `sets`.
+
+        Raises:
+            WorkloadError: it is no log, has jobs that the machine is too small for, or of no set.
+        """
         log = only(self._cut(read_swf(self.path)), self.queues, self.partitions)
-        large = log.processors() > self.nodes
+        places = members(log, self.sets)
+        nodes = np.full(len(log.fields), self.nodes)
+        for these, node_set in zip(places, self.sets, strict=True):
+            nodes[these] = node_set.processors
+        large = log.processors() > nodes
         if large.any() and not self.leave_out_large:
-            k = int(log.processors().argmax())
+            k = int((log.processors() * large).argmax())
             raise WorkloadError(
                 f"{self.path}: job {log.column('job')[k]:.0f} needs {log.processors()[k]}"
-                f" processors and nodes = {self.nodes}: raise nodes, or leave out the"
+                f" processors and nodes = {nodes[k]}: raise nodes, or leave out the"
                 f' {large.sum()} jobs that do not fit with too_large = "leave out"'
             )
         if large.all():
-            raise WorkloadError(f"{self.path}: no job in it fits on nodes = {self.nodes}")
+            raise WorkloadError(f"{self.path}: no job in it fits on nodes = {nodes.max()}")
         if self.warm_up_days * DAY_S > log.column("submit_s")[-1] - log.column("submit_s")[0]:
             raise WorkloadError(
                 f"{self.path}: no job is submitted after warm_up_days = {self.warm_up_days:g}"
@@ -112,7 +126,7 @@ class Source:
             raise WorkloadError(f"{self.path}: [[reservation]]: {error}") from error
         except WorkloadError as error:
             raise WorkloadError(f"{self.path}: {error}") from error
-        return jobs
+        return jobs, places
 
     def simulation(self, jobs: Workload, config: SchedulerConfig) -> Simulation:
         """Return the simulation of its jobs, malleable or not, that has not begun."""
@@ -235,7 +249,7 @@ def _study(path: Path, table: Mapping[str, Any]) -> Study:
 
 def _sources(folder: Path, table: Mapping[str, Any]) -> tuple[Source, ...]:
     names = _names(table, "logs")
-    given = table.get("nodes")
+    given, sets = _nodes(table)
     each = given if isinstance(given, list) else [given] * len(names)
     if len(each) != len(names):
         raise WorkloadError(f"nodes = {given}: {len(names)} logs need one number, or one each")
@@ -250,9 +264,15 @@ def _sources(folder: Path, table: Mapping[str, Any]) -> tuple[Source, ...]:
         "leave_out_large": _choice(table, "too_large", ("refuse", "leave out")) == "leave out",
         "enforce_estimates": _yes(table, "enforce_estimates", usual=False),
         "dependencies": _yes(table, "dependencies", usual=False),
+        "sets": sets,
     }
     if usual["outages"] and usual["dependencies"]:
         raise WorkloadError("dependencies = true: not with [[outage]]; leave one of them out")
+    if sets and (usual["reservations"] or usual["outages"] or usual["dependencies"]):
+        raise WorkloadError(
+            "[[nodes]]: not with [[reservation]], [[outage]] or dependencies: give one number as"
+            " nodes, or leave these out"
+        )
     sources: list[Source] = []
     for name, nodes in zip(names, each, strict=True):
         path = folder / name
@@ -269,10 +289,18 @@ def _sources(folder: Path, table: Mapping[str, Any]) -> tuple[Source, ...]:
             )
         if type(nodes) is not int or not 1 <= nodes <= MOST_NODES:
             raise WorkloadError(f"nodes = {nodes!r}: a whole number, 1 to {MOST_NODES}")
-        same = sum(source.path.name == path.name for source in sources)
-        title = f"{path.name} ({same + 1})" if same else path.name
-        sources.append(Source(path, title, nodes, **usual))
+        alike = sum(Path(other).name == path.name for other in names) > 1
+        sources.append(Source(path, name if alike else path.name, nodes, **usual))
     return tuple(sources)
+
+
+def _nodes(table: Mapping[str, Any]) -> tuple[Any, tuple[NodeSet, ...]]:
+    """The processors as the file has them, unchecked; and the node sets, of which that is a sum."""
+    given = table.get("nodes")
+    if not isinstance(given, list) or not any(isinstance(one, dict) for one in given):
+        return given, ()
+    sets = read_sets(given, _parts)
+    return [sum(one.processors for one in sets)] * len(table["logs"]), sets
 
 
 def _variants(table: Mapping[str, Any]) -> tuple[Variant, ...]:

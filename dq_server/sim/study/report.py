@@ -193,6 +193,9 @@ def _log_sentence(source: Source, notes: Mapping[str, int]) -> str:
                 f"only jobs of {name} {', '.join(map(str, wanted))} are simulated"
                 f" (field {number}; {count} of others left out)"
             )
+    if source.sets:
+        sets = "; ".join(map(str, source.sets))
+        rules.append(f"processors by node set, each scheduled by itself ({sets})")
     if source.leave_out_large:
         rules.append("jobs larger than the machine are left out")
     rules += [

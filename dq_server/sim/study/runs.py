@@ -18,7 +18,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
@@ -31,9 +31,11 @@ from numpy.typing import NDArray
 
 from dq_server.core.model.errors import SchedulerError
 from dq_server.core.model.options import plain
+from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.files import whole_file
 from dq_server.sim.malleable import MalleableWorkload, resizes_nobody
+from dq_server.sim.node_sets import Places, joined
 from dq_server.sim.records import STATES, Records
 from dq_server.sim.study.file import DAY_S, Scenario, Source
 from dq_server.sim.workload import RigidWorkload, Workload
@@ -56,12 +58,32 @@ class Task:
     key: str
     scenario: Scenario
 
-    def jobs(self, rigid: RigidWorkload) -> Workload:
-        """The workload of the log."""
+    def jobs(self, rigid: RigidWorkload, nodes: int) -> Workload:
+        """The workload of the log, or of a part of it, on a machine with `nodes`."""
         if makes_all_rigid(self.scenario):
             return rigid
-        nodes = self.scenario.source.nodes
         return MalleableWorkload(rigid, nodes, self.scenario.how, self.scenario.seed)
+
+    def run(self, rigid: RigidWorkload, places: Sequence[Places]) -> tuple[Records, bytearray]:
+        """Simulate; the records, and which jobs are malleable. `places`: of the node sets."""
+        source, config = self.scenario.source, self.scenario.config
+        if not source.sets:
+            jobs = self.jobs(rigid, source.nodes)
+            return source.simulation(jobs, config).run(), _malleable(jobs)
+        malleable, parts = bytearray(len(rigid)), []
+        for these, node_set in zip(places, source.sets, strict=True):
+            jobs = self.jobs(rigid.part(these.tolist()), node_set.processors)
+            parts.append((these, Simulation(jobs, node_set.processors, config).run()))
+            for place, drawn in zip(these.tolist(), _malleable(jobs), strict=True):
+                malleable[place] = drawn
+        return joined(rigid, source.nodes, parts), malleable
+
+
+def _malleable(jobs: Workload) -> bytearray:
+    """1 for each job that is malleable."""
+    if not isinstance(jobs, MalleableWorkload):
+        return bytearray(len(jobs))
+    return bytearray(jobs.malleable(k) for k in range(len(jobs)))
 
 
 def makes_all_rigid(scenario: Scenario) -> bool:
@@ -140,14 +162,14 @@ class Cache:
         """Its jobs: lines of jobs.csv without the first one, compressed."""
         return self.folder / f"{key}.csv.gz"
 
-    def save(self, key: str, records: Records, jobs: Workload, rigid: RigidWorkload) -> None:
-        """Write a result, whole or not at all."""
+    def save(self, key: str, records: Records, malleable: bytearray, rigid: RigidWorkload) -> None:
+        """Write a result, whole or not at all. `rigid`: the jobs as in the log."""
         if self.jobs:
             with (
                 whole_file(self.jobs_of(key)) as part,
                 gzip.GzipFile(part, "wb", 1, mtime=0) as out,
             ):
-                for lines in _job_lines(records, jobs, rigid, key):
+                for lines in _job_lines(records, malleable, rigid, key):
                     out.write(lines)
         with whole_file(self.folder / f"{key}.json") as part:
             part.write_text(json.dumps(summarised(records, rigid)))
@@ -198,7 +220,7 @@ def _follow_parent() -> None:
 
 
 @lru_cache(maxsize=1)
-def _jobs(source: Source) -> RigidWorkload:
+def _jobs(source: Source) -> tuple[RigidWorkload, list[Places]]:
     return source.read()
 
 
@@ -206,12 +228,11 @@ def simulate(task: Task, cache: Cache) -> None:
     """Simulate a task and save its result."""
     scenario = task.scenario
     try:
-        rigid = _jobs(scenario.source)
-        jobs = task.jobs(rigid)
-        records = scenario.source.simulation(jobs, scenario.config).run()
+        rigid, places = _jobs(scenario.source)
+        records, malleable = task.run(rigid, places)
         if warm_up_s := scenario.source.warm_up_days * DAY_S:
             records.warm_up_until(rigid.submit_s[0] + warm_up_s)
-        cache.save(task.key, records, jobs, rigid)
+        cache.save(task.key, records, malleable, rigid)
     except (WorkloadError, SchedulerError) as error:
         raise WorkloadError(f"{scenario}: {error}") from error
     except Exception as error:  # of a policy of one's own: name the run
@@ -257,9 +278,10 @@ def _sums(
     return {str(name): row for name, row in zip(names.tolist(), rows, strict=True)}
 
 
-def _job_lines(records: Records, jobs: Workload, rigid: RigidWorkload, key: str) -> Iterator[bytes]:
+def _job_lines(
+    records: Records, malleable: bytearray, rigid: RigidWorkload, key: str
+) -> Iterator[bytes]:
     """The run's lines of jobs.csv, so many at a time that memory stays small."""
-    malleable = jobs.malleable if isinstance(jobs, MalleableWorkload) else (lambda _k: False)
     columns = (records.ran, records.submit, records.wait, records.turnaround,
                records.bounded_slowdown, records.processor_s)  # fmt: skip
     for start in range(0, len(records.ran), LINES):
@@ -269,7 +291,7 @@ def _job_lines(records: Records, jobs: Workload, rigid: RigidWorkload, key: str)
         for k, submit_s, wait_s, turnaround_s, slowdown, held in zip(*part, strict=True):
             changes = records.resizes.get(k, ())
             writer.writerow((
-                key, rigid.numbers[k], rigid.users[k], rigid.processors[k], int(malleable(k)),
+                key, rigid.numbers[k], rigid.users[k], rigid.processors[k], malleable[k],
                 f"{submit_s:.15g}", f"{wait_s:.15g}", f"{turnaround_s:.15g}", f"{slowdown:.6g}",
                 records.processors[k], f"{held:.15g}",
                 sum(change.size > change.before for change in changes),
