@@ -418,7 +418,8 @@ class Carry:
             return
         mine, found = self.look({})
         if found is not None:
-            self.alone.saw(mine, found, self.sources)
+            with suppress(Exception):  # a source that is too deep: then nothing has joined
+                self.alone.saw(mine, found, self.sources)
 
 
 def _of_class(here: Survey, path: Path) -> bool:
