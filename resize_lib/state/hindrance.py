@@ -55,15 +55,19 @@ class Fixed:
             return _BESIDE
         if path in self._held:
             return _HELD
+        line = self._made_of(path, here) if self._iterated else None
+        if line is not None:
+            return _ITERATED.format(line)
+        return DELETED if path in told.gone and not _unbinds(here, path) else ""
+
+    def _made_of(self, path: Path, here: Survey) -> int | None:
+        """The line of a loop around that goes over what was made of a place; None: there is none."""
         origin = here.anchors.origin(path)
         names = [(origin.owner, "v", origin.first[-1]), (None, "a", origin.attribute)]
         held = _dicts_of(here, path)
         keys = [(o, f"{name}{KEYS_OF}") for o, step, name in names if (step, name) not in held]
         every = [*((owner, name) for owner, _, name in names), *keys]
-        line = next((self._iterated[name] for name in every if name in self._iterated), None)
-        if line is not None:
-            return _ITERATED.format(line)
-        return DELETED if path in told.gone and not _unbinds(here, path) else ""
+        return next((self._iterated[name] for name in every if name in self._iterated), None)
 
 
 def _dicts_of(here: Survey, path: Path) -> set[tuple[Any, ...]]:
