@@ -72,6 +72,8 @@ class Calls(Effects):
             inputs = [n for key, v in given.keywords.items() if key != "out" for n in v.nodes]
             computed = [*base.nodes, *(n for v in given.args for n in v.nodes), *inputs]
             self.change(out, Node(computed), node.lineno)
+            if "where" not in given.keywords:
+                self.filled(next(each.value for each in node.keywords if each.arg == "out"))
         return result
 
     # --- the program's own functions --------------------------------------------------------------
@@ -166,6 +168,7 @@ class Calls(Effects):
                 changed, part = self._out_of(call, slot), values.get(slot)
                 if part is not None and part.view:
                     changed.kept, changed.index = [self.get(here)], part.view
+                    changed.sliced = True
                 self.put(here, changed, line)
         result = Node(kind=body.result.kind)
         result.call = call

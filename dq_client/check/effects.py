@@ -22,14 +22,17 @@ class Effects(Flow):
         item.index, item.under = index, self.control
         return item
 
-    def change(self, value: Value, node: Node, line: int) -> None:
-        """What stands in a slot, or in a container, was changed in place."""
+    def change(self, value: Value, node: Node, line: int, inside: tuple[str, ...] = ()) -> None:
+        """What stands in a slot, or in a container, was changed in place.
+
+        inside: containers, one in the other, whose change this is a part of
+        """
         container = value.within or self.members.get(value.path, "")
-        if container:
+        if container and container not in inside:  # `node = node[key]` is an item of itself
             item = Node(node.computed, passed=node.passed, kept=[*node.kept, self.get(container)])
             item.received = node.received
             item.index = value.view or next((n.index for n in value.nodes if n.index), None)
-            self.change(Value(path=container), item, line)
+            self.change(Value(path=container), item, line, (*inside, container))
         if not value.path:
             return
         last = value.path.rpartition(".")[2] if "." in value.path else ""
@@ -39,11 +42,18 @@ class Effects(Flow):
         node.kind = node.kind or value.kind
         if value.view and not container:  # the rest stays as it is
             node.kept = node.kept or [self.get(value.path)]
-            node.index = [*value.view, *(node.index or ())]
+            node.index, node.sliced = [*value.view, *(node.index or ())], True
         self.put(value.path, node, line)
         base = value.path.rpartition(".")[0]
         if base and not self.is_ours_alone(base):
             self.sink([node])
+
+    def filled(self, target: ast.expr) -> None:
+        """A view has been overwritten as a whole: what its variable had before is gone."""
+        if isinstance(target, ast.Name) and (path := self.alias(slot := self.slot(target.id))):
+            kind = self.get(slot).kind
+            self.now[slot] = self.item([self.get(path)], self.views.get(slot, []))
+            self.now[slot].kind = kind
 
     def is_ours_alone(self, slot: str) -> bool:
         """Whether the object in a slot is one of a class that the file alone decides on."""

@@ -23,7 +23,7 @@ class Node:
         *("branches", "call", "control", "computed", "divisor", "ends_loop", "file_line"),
         *("gathered", "index", "kept"),
         *("kind", "on_root", "opaque", "ordered", "out", "passed", "rebound", "received", "root"),
-        *("scope", "shared", "source", "under", "varies"),
+        *("scope", "shared", "sliced", "source", "under", "varies"),
     )
 
     def __init__(
@@ -47,6 +47,7 @@ class Node:
         self.received = False  # it came from one other rank
         self.divisor: list[Node] = []  # of `a % b`: what b is
         self.index: list[Node] | None = None  # of an item that is read, or changed: which one
+        self.sliced = False  # of an item that is changed: it is a range of an array, as a[:n]
         self.under: Node | None = None  # of an item that is read: the condition under which
         self.gathered = False  # a list with an entry of each rank
         self.shared = False  # the result of a collective call, the same on all ranks

@@ -10,7 +10,10 @@ from dq_client.check.scopes import begins_iterations
 # Calls that take one iteration and leave the loop to who calls them.
 ONE_AT_A_TIME = frozenset(("next", "__next__", "send"))
 # What they return follows the container while it changes.
-FOLLOWS = frozenset(("enumerate", "zip", "reversed", "iter", "len", "items", "keys", "values"))
+FOLLOWS = frozenset(("enumerate", "zip", "reversed", "iter", "items", "keys", "values"))
+# Of a dict they take the keys alone; what is made of these has this behind its name.
+TAKES_KEYS = frozenset(("sorted", "list", "tuple", "set", "frozenset"))
+KEYS_OF = "[]"
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
@@ -86,13 +89,22 @@ def names_iterated(tree: ast.Module, line: int) -> dict[str, int]:
     loops = [node for node in ast.walk(tree) if isinstance(node, ast.For | ast.While)]
     around = [n for n in loops if n.lineno < line <= (n.end_lineno or n.lineno)]
     sessions = [n.lineno for n in loops if isinstance(n, ast.For) and begins_iterations(n.iter)]
+    bound = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and _binds(n)}
+    bound |= {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
     found: dict[str, int] = {}
     for loop in around:
         later = any(each.lineno < loop.lineno for each in around)
         later = later or any(at < loop.lineno for at in sessions)
         if later and isinstance(loop, ast.For) and not begins_iterations(loop.iter):
-            found |= dict.fromkeys(_made_of(loop.iter), loop.lineno)
+            names = set(_made_of(loop.iter))
+            if bound & TAKES_KEYS:  # the program's own `sorted` may read anything
+                names = {name.removesuffix(KEYS_OF) for name in names}
+            found |= dict.fromkeys(names, loop.lineno)
     return found
+
+
+def _binds(name: ast.Name) -> bool:
+    return isinstance(name.ctx, ast.Store)
 
 
 def _made_of(node: ast.AST) -> Iterator[str]:
@@ -106,17 +118,35 @@ def _made_of(node: ast.AST) -> Iterator[str]:
 
 
 def _read(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Attribute):
+    if (held := _keys_taken(node)) is not None:
+        if isinstance(held, ast.Attribute):
+            yield from _read(held.value) if isinstance(held.value, ast.Attribute) else ()
+            yield f".{held.attr}{KEYS_OF}"
+        else:
+            yield f"{held.id}{KEYS_OF}"
+    elif isinstance(node, ast.Attribute):
         yield f".{node.attr}"
         if isinstance(node.value, ast.Attribute):
             yield from _read(node.value)
     elif isinstance(node, ast.Name):
         yield node.id
-    elif isinstance(node, ast.Call) and _name(node.func) in FOLLOWS:
-        yield from _made_of(node)
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         for part in (node.func.value, *node.args, *(each.value for each in node.keywords)):
             yield from _read(part)
     else:
         for child in ast.iter_child_nodes(node):
             yield from _read(child)
+
+
+def _keys_taken(node: ast.AST) -> ast.Name | ast.Attribute | None:
+    """The `d` of `sorted(d)` or `list(d.keys())`, which reads no value of a dict; else None."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+        return None
+    if node.func.id not in TAKES_KEYS or len(node.args) != 1:
+        return None
+    if any(each.arg != "reverse" for each in node.keywords):
+        return None
+    (held,) = node.args
+    if isinstance(held, ast.Call) and _name(held.func) == "keys" and not held.args:
+        held = held.func.value if isinstance(held.func, ast.Attribute) else held
+    return held if isinstance(held, ast.Name | ast.Attribute) else None

@@ -62,7 +62,7 @@ def is_past(changes: list[Node], heads: list[Node], program: Program, made_of: i
     """Whether what an iteration makes of the rank's part of the data is used in the next one.
 
     The part is another one after a resize, be it of declared data or one that the program computes
-    from its rank and size. So is the rank's place in what all ranks have given. Parts that change
+    from its rank and size. So is the rank's place in what all ranks have given. Items that change
     one by one are caches, and times belong to no part. made_of: what the changes come from
     """
     whole = program.whole()
@@ -71,9 +71,13 @@ def is_past(changes: list[Node], heads: list[Node], program: Program, made_of: i
         if any(set(heads) & _passed(base) for base in own):
             return True
     by_hand = bool(made_of & w.SIZE) and _is_divided(changes)
-    if not (made_of & w.PART or by_hand) or made_of & w.CLOCK:
+    declared = bool(made_of & w.PART)
+    if not (declared or by_hand) or made_of & w.CLOCK:
         return False
-    if any(change.kept and not (by_hand and _is_one_item(change)) for change in changes):
+    same = [
+        (declared and _is_range_of_part(each)) or (by_hand and _is_one_item(each)) for each in changes
+    ]
+    if any(each.kept and not is_same for each, is_same in zip(changes, same, strict=True)):
         return False
     todo, seen, sinks = list(heads), {*heads, *changes}, set(program.sinks)
     while todo:
@@ -173,6 +177,15 @@ def _is_one_item(change: Node) -> bool:
     return change.index is not None and _place(Node(change.index)) == (0, False)
 
 
+def _is_range_of_part(change: Node) -> bool:
+    """Whether it changes a range as long as the part, as `a[:n]`, or the same one each time."""
+    if not change.sliced:
+        return False
+    near = list(_near(change.index or ()))
+    by_part = any(node.source & w.PART for node in near)
+    return by_part or not any(node.varies for node in near)
+
+
 def has_any(change: Node, heads: list[Node]) -> bool:
     """Whether a change is computed from one of these, conditions aside."""
     return not set(heads).isdisjoint(_near([change]))
@@ -214,6 +227,8 @@ def _is_by_rank(change: Node) -> bool:
     """Whether it is of items that the rank selects, of its objects, or computed from the rank."""
     if change.received or is_on_root(change):
         return False
+    if change.sliced and _bits(change.index or ()) & w.PART:
+        return True
     return _is_own_item(change) or _is_of_own(change) or bool(_bits([change]) & w.RANK)
 
 
@@ -223,7 +238,7 @@ def _reads_own(user: Node, versions: set[Node]) -> bool:
     versions: of the container, which are no index of it
     """
     index = [node for node in user.index or () if node not in versions]
-    if index and not user.kept and _bits(index, versions) & w.RANK:
+    if index and not user.kept and _bits(index, versions) & (w.RANK | w.PART):
         return True
     place = Node(control=user.under or user.control)
     return _is_always(place, _selects) and not is_on_root(place)

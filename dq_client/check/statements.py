@@ -18,7 +18,7 @@ from dq_client.check.scopes import (
     rebuilds,
     scopes_of,
 )
-from dq_client.check.values import Values, bound, is_collective, is_whole, is_zero_test
+from dq_client.check.values import Values, bound, is_collective, is_view, is_whole, is_zero_test
 
 
 class Statements(Values):
@@ -349,7 +349,10 @@ class Statements(Values):
         old = [] if is_all else [self.get(where.path)]
         change = Node([*nodes, *index.nodes], kept=old, kind=base.kind)
         change.index = index.nodes
+        change.sliced = is_view(target.slice) and not is_whole(target.slice)
         self.change(where, change, line)
+        if is_whole(target.slice):
+            self.filled(target.value)
 
     def _augmented(self, node: ast.AugAssign) -> None:
         value = self.value(node.value)

@@ -196,7 +196,7 @@ class Values(Calls):
         held = [self.get(container)] if container else []
         nodes = [self.item([*base.nodes, *held], index.nodes)]
         self.program.indexed.append((Node(base.nodes), Node(index.nodes)))
-        view = base.view if is_whole(node.slice) else [*base.view, *index.nodes]
+        view = base.view if is_whole(node.slice) else [*base.view, *(index.nodes or [Node()])]
         if is_view(node.slice):
             return Value(nodes, path=base.path, within=base.within, view=view)
         return Value(nodes, within=base.path or base.within, view=view)

@@ -173,6 +173,7 @@ class Carry:
         here = self._look_here(live) if joins else None
         if here is not None:
             self._read_early(here, here.digests)
+        again = self._set_by_place(here) if comm.rank == old_size else []
         told: Told = idle_bcast(comm, mine if comm.rank == 0 else None)
         differing = union(comm, differences(comm, told, mine, found, Known(self.session)))
         if here is not None:
@@ -192,7 +193,6 @@ class Carry:
         sent = receive(comm, sent, memory, self._memory(sent) if gets else None)
         if gets:
             why = _tried(self.prepare, sent)
-        again = self._set_by_place(here) if comm.rank == old_size and not why else []
         again = idle_bcast(comm, again, old_size)
         why = why or ("" if found is None else self._put_back(again, found))
         return agree_to_join(comm, why, mistake=joins)
@@ -418,7 +418,8 @@ class Carry:
             return
         mine, found = self.look({})
         if found is not None:
-            self.alone.saw(mine, found, self.sources)
+            with suppress(Exception):  # a source that is too deep: then nothing has joined
+                self.alone.saw(mine, found, self.sources)
 
 
 def _of_class(here: Survey, path: Path) -> bool:

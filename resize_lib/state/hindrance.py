@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from types import FunctionType, MethodType
+from typing import Any
 
 from dq_client.check.facts import Facts
+from dq_client.check.hidden import KEYS_OF
 from resize_lib.mistakes import short_path
 from resize_lib.state.comparison import Told
 from resize_lib.state.places import Path
@@ -53,12 +55,29 @@ class Fixed:
             return _BESIDE
         if path in self._held:
             return _HELD
-        origin = here.anchors.origin(path)
-        by_name = self._iterated.get((origin.owner, origin.first[-1]))
-        line = by_name or self._iterated.get((None, origin.attribute))
+        line = self._made_of(path, here) if self._iterated else None
         if line is not None:
             return _ITERATED.format(line)
         return DELETED if path in told.gone and not _unbinds(here, path) else ""
+
+    def _made_of(self, path: Path, here: Survey) -> int | None:
+        """The line of a loop around that goes over what was made of a place; None: there is none."""
+        origin = here.anchors.origin(path)
+        names = [(origin.owner, "v", origin.first[-1]), (None, "a", origin.attribute)]
+        held = _dicts_of(here, path)
+        keys = [(o, f"{name}{KEYS_OF}") for o, step, name in names if (step, name) not in held]
+        every = [*((owner, name) for owner, _, name in names), *keys]
+        return next((self._iterated[name] for name in every if name in self._iterated), None)
+
+
+def _dicts_of(here: Survey, path: Path) -> set[tuple[Any, ...]]:
+    """The steps to dicts of which it is, or is part of, a value; no keys are changed with it."""
+    (owner, step), found = path, set()
+    while (anchor := here.anchors.by_key.get(owner)) is not None:
+        if step[0] == "k" and type(anchor.get()) is dict:
+            found.add(anchor.parent[1])
+        owner, step = anchor.parent
+    return found
 
 
 def _unbinds(here: Survey, path: Path) -> bool:

@@ -84,7 +84,8 @@ class Sources:
     def variable(self, survey: Survey, path: Path) -> Variable:
         """About a variable, attribute or item."""
         if self._of() is not survey:
-            lines = tuple((s.function, s.line) for s in survey.scopes.values())
+            around = (s for s in survey.scopes.values() if not isinstance(s, Sequences))
+            lines = tuple((s.function, s.line) for s in around)
             if lines != self._lines:  # else all that has been found out is still so
                 self._lines, self._by_path = lines, {}
             self._of = weakref.ref(survey)
@@ -92,7 +93,7 @@ class Sources:
         if found is None:
             scope = self._scope(survey, path)
             key = survey.anchors.origin(path), self._lines
-            if key not in self._variables:
+            if key not in self._variables or isinstance(scope, Sequences):
                 self._variables[key] = self._read(scope, key[0], survey.scopes.values())
             found = self._variables[key]
             if not found.used and _is_method(survey, path):  # a call does not show as a use

@@ -565,3 +565,9 @@ def test_a_function_that_runs_was_entered_by_one_call() -> None:
     assert "rank" in facts.variable(4, 6, "t").loop, "the second call stands under a condition"
     assert not facts.variable(4, 6, "t", ((4, 6), (0, 9))).loop
     assert "rank" in facts.variable(4, 6, "t", ((4, 6), (0, 11))).loop
+
+
+def test_a_variable_that_walks_down_a_container_is_an_item_of_itself() -> None:
+    body = "node = tree\nfor c in str(t):\n    node = node.setdefault(c, {})\nnode['n'] = t"
+    found = ask(program("tree = {}", body, "print(tree)"), "node")
+    assert found.changed_line and not found.accumulates

@@ -72,17 +72,23 @@ def test_which_names_a_caller_has_read(source: str, line: int, callee: str, name
 
 # What the outer of two plain loops around the session's goes over; which names were read for it.
 ITERATED = [
-    ("sorted(score)", "score"),
+    ("sorted(score)", "score[]"),
+    ("list(score.keys())", "score[]"),
+    ("sorted(self.score, reverse=True)", ".score[]"),
+    ("sorted(score.items())", "score"),
+    ("list(self.score.items())", ".score list"),
+    ("list(zip(a, b))", "a b list zip"),
+    ("sorted(score) + list(score.values())", "list score[] score"),
     ("sorted(score, key=score.get)", ".get score"),
-    ("list(self.best.found)", ".best .found list"),
+    ("list(self.best.found)", ".best .found[]"),
     ("self.rng.permutation(n)", ".rng n"),
     ("order(self.score)", ".score order"),
     ("score", ""),
     ("self.score", ""),
     ("score.items()", ""),
     ("enumerate(zip(a, reversed(b)))", ""),
-    ("enumerate(sorted(a))", "a"),
-    ("range(len(a))", "range"),
+    ("enumerate(sorted(a))", "a[]"),
+    ("range(len(a))", "a len range"),
     ("rs.iterations(sorted(a))", ""),
 ]
 
@@ -94,6 +100,13 @@ def test_names_of_which_a_loop_around_has_made_something(over: str, names: str) 
     assert found.keys() - {"sorted"} == set(names.split())
     assert set(found.values()) <= {2}
     assert facts_of("\n".join(lines), "p.py").iterated(3) == found
+
+
+def test_the_keys_alone_are_read_by_functions_of_python_not_by_those_of_the_program() -> None:
+    source = "while True:\n    for k in sorted(a):\n        for t in rs.iterations(9): pass\n"
+    assert names_iterated(ast.parse(source), 3) == {"a[]": 2}
+    for own in ("def sorted(d): ...", "list = max"):
+        assert names_iterated(ast.parse(source + own), 3) == {"a": 2}
 
 
 def test_what_a_loop_goes_over_that_begins_before_the_first_iteration_is_the_same() -> None:

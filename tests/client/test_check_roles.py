@@ -212,6 +212,26 @@ def test_a_rank_goes_on_with_its_part(body: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("body", "role"),
+    [
+        ("comm.allreduce(g[:n].sum())\ng[:n] = x.local", Role.PAST),
+        ("comm.allreduce(g[t % 2 * 9:n].sum())\ng[t % 2 * 9:n] = x.local", Role.PAST),
+        ("x.local[:] += g[:n]\ng[:n] = x.local - g[:n]", Role.PAST),
+        ("v = g[:n]\ng[:n] = x.local\ncomm.allreduce(sum(v))", Role.PAST),  # a copy, if g is a list
+        ("v = g[:n]\nnp.multiply(x.local, 2, out=v)\nx.local[:] = v", Role.NONE),
+        ("v = g[:n]\nnp.multiply(x.local, 2, out=v, where=x.local > 0)\nx.local[:] = v", Role.PAST),
+        ("v = g[:n]\nv[:] = x.local\nx.local[:] = v + 1", Role.NONE),
+        ("g[:n] = x.local\nx.local[:] = g[:n] + 1", Role.NONE),
+        ("if n not in c:\n    c[n] = np.empty(n)\nx.local[:] += c[n]", Role.NONE),
+    ],
+)  # fmt: skip
+def test_a_range_as_long_as_the_part_is_the_part(body: str, role: Role) -> None:
+    name = "c" if "c[n]" in body else "g"
+    before = "g, c = np.zeros(99), {}"
+    assert ask(program(before, f"n = len(x.local)\n{body}"), name).role is role
+
+
+@pytest.mark.parametrize(
     "body",
     [
         "v = np.array_split(g, comm.size)[comm.rank] * 0.9\ng = np.concatenate(comm.allgather(v))\nx.local[:] += g[0]",
