@@ -35,8 +35,8 @@ HOUR_S = 3600.0
 @click.option("--policy", "policies", metavar="NAME", multiple=True, required=True,
               help="The policy to compare with; may be given several times.")  # fmt: skip
 @click.option("--last", "last_h", type=click.FloatRange(0, min_open=True), metavar="HOURS",
-              help="Count only the jobs submitted in the last HOURS before the newest end; all jobs are"
-              " simulated.  [default: count all]")  # fmt: skip
+              help="Count only the jobs submitted in the last HOURS before the newest end; all jobs"
+              " are simulated.  [default: count all]")  # fmt: skip
 @click.option("--follow", "every_s", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
               help="Read the journal again every SECONDS, and print when jobs have ended, until"
               " Ctrl-C.")  # fmt: skip
