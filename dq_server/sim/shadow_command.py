@@ -33,13 +33,13 @@ HOUR_S = 3600.0
 @click.command(cls=OneLineCommand)
 @click.argument("journal", type=click.Path(path_type=Path))
 @click.option("--policy", "policies", metavar="NAME", multiple=True, required=True,
-              help="What to compare with; may be given several times.")  # fmt: skip
+              help="The policy to compare with; may be given several times.")  # fmt: skip
 @click.option("--last", "last_h", type=click.FloatRange(0, min_open=True), metavar="HOURS",
-              help="Count only the jobs submitted in so many hours before the newest event. All are"
-              " simulated.  [default: count all]")  # fmt: skip
+              help="Count only the jobs submitted in the last HOURS before the newest end; all jobs"
+              " are simulated.  [default: count all]")  # fmt: skip
 @click.option("--follow", "every_s", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
-              help="Go on: look into the journal again after so many seconds, and print whenever"
-              " jobs have ended, until Ctrl-C.")  # fmt: skip
+              help="Read the journal again every SECONDS, and print when jobs have ended, until"
+              " Ctrl-C.")  # fmt: skip
 @click.option("--jobs", "with_jobs", is_flag=True, help="Also print a line per job.")
 @click.option("--json", "json_wanted", is_flag=True,
               help='One JSON object, "schema": 1; a line each with --follow.')  # fmt: skip
