@@ -60,7 +60,8 @@ AROUND: dict[tuple[str, int], tuple[str, str]] = {
     ),
     ("evolving.md", 0): (
         "n = 100\n"
-        "def work(rs):\n    global too_many_cells_per_rank, too_few\n    time.sleep(0.02)\n"
+        "def work(rs):\n    global too_many_cells_per_rank, too_few\n"
+        "    time.sleep(0.02 if rs.size > 1 else 0.2)\n"
         "    too_many_cells_per_rank = rs.size == 1 and rs.asked is None\n"
         "    too_few = rs.size == 3 and rs.asked is None",
         "",

@@ -81,7 +81,7 @@ class JobWelcome(ReplyBody, tag="jobwelcome", frozen=True):
 class RemapPoint(RequestBody, tag="remap", frozen=True):
     """Iterations are done. See dq_server.core.model.events.RemapPoint for the fields.
 
-    step    iterations of the loop that are done; for people who watch the wire, the server does not use
+    step    iterations done; for people who watch the wire, the server does not use
             it
     rests   it may be told to rest: RemapAnswer.rest
     silent  remap points passed without a report, because the job rests (RemapAnswer.rest)

@@ -68,9 +68,10 @@ function why(id) {
 function starts(job) {
   const found = job.state === "queued" ? forecast.starts[job.id] : undefined;
   if (!found || found.median_s === null) return "";
-  const left = (seconds) => (seconds === null ? "never" : duration(Math.max(0, forecast.at_s + seconds - now())));
-  if (found.latest_s !== null && found.latest_s < 0.5) return ", may start at any moment";   // what it waits for is overdue in all simulations
-  return `, starts in ${left(found.median_s)} (80 %: ${left(found.earliest_s)} to ${left(found.latest_s)})`;
+  const left = (seconds) => Math.max(0, forecast.at_s + seconds - now());
+  const { earliest_s: first, median_s: middle, latest_s: last } = found;
+  if (last !== null && left(last) < 0.5) return ", may start at any moment";   // overdue in all simulations
+  return `, starts in ${duration(left(middle))} (80 %: ${duration(left(first))} to ${last === null ? "never" : duration(left(last))})`;
 }
 
 function askForecast() {
