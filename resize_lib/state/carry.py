@@ -364,6 +364,9 @@ class Carry:
         if seen.before == seen.now and seen.here is None and _of_class(here, path):
             return Fate.KEEP, ""  # its class is not in use here, and has what its source gave it
         if path in told.elsewhere and facts.used:
+            opened = told.elsewhere[path] == survey.OPENED and rule is verdict.growth
+            if opened and seen.here == seen.before and self.sources.opens_for_itself(here, path):
+                return Fate.KEEP, ""  # None, still
             return Fate.REFUSE, f"cannot be copied: it is {told.elsewhere[path]}"
         unknown = seen.before == seen.now == survey.UNREADABLE and not _observes(here, path)
         if unknown and seen.equal and facts.used and facts.changed_line:
