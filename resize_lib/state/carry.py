@@ -199,10 +199,8 @@ class Carry:
 
     def _set_by_place(self, found: Survey | None) -> list[Path]:
         """The places that all ranks get back as the loop has found them."""
-        if found is None:
-            return []
         with suppress(Exception):  # any source may be too deep: `decide` has said so
-            facts = {path: self.sources.variable(found, path) for path in found.places}
+            facts = {p: self.sources.variable(found, p) for p in found.places} if found else {}
             return [path for path, its in facts.items() if verdict.by_place(its) is Role.AGAIN]
         return []
 
