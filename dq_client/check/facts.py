@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from dq_client.check.hidden import hides_loop, names_held, names_iterated
+from dq_client.check.late_files import opens_for_itself
 from dq_client.check.liveness import Liveness
 from dq_client.check.program import Program
 from dq_client.check.scopes import Scope, scopes_of
@@ -88,6 +89,10 @@ class Facts:
         if line not in self._iterated:
             self._iterated[line] = names_iterated(self._tree, line)
         return self._iterated[line]
+
+    def opens_for_itself(self, name: str) -> bool:
+        """Whether a rank that finds None there opens its own file, and only writes to it."""
+        return opens_for_itself(self._tree, name)
 
     def items(self, function: int, line: int, running: Lines = ()) -> frozenset[str]:
         """What the items depend on that the loop at `line` goes over."""

@@ -30,7 +30,7 @@ def hides_loop(tree: ast.Module, line: int) -> bool:
     if isinstance(statement.value, ast.Yield | ast.YieldFrom) or statement.value is None:
         return False
     parts = list(ast.walk(statement.value))
-    calls = {_name(part.func) for part in parts if isinstance(part, ast.Call)}
+    calls = {name_of(part.func) for part in parts if isinstance(part, ast.Call)}
     if calls & ONE_AT_A_TIME:
         return False
     return "iterations" in calls or any(isinstance(part, Comprehension) for part in parts)
@@ -46,7 +46,8 @@ def _innermost(tree: ast.Module, line: int) -> ast.stmt | None:
     return max(around, key=lambda node: (node.lineno, -(node.end_lineno or 0)), default=None)
 
 
-def _name(function: ast.expr) -> str:
+def name_of(function: ast.expr) -> str:
+    """The last part of what is called; empty for what has no name."""
     if isinstance(function, ast.Attribute):
         return function.attr
     return function.id if isinstance(function, ast.Name) else ""
@@ -64,7 +65,7 @@ def names_held(tree: ast.Module, line: int, callee: str) -> frozenset[str]:
     if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
         held.add(statement.target.id)
     calls = [part for part in ast.walk(statement) if isinstance(part, ast.Call)]
-    running = [call for call in calls if _name(call.func) == callee] or calls[:1]
+    running = [call for call in calls if name_of(call.func) == callee] or calls[:1]
     if isinstance(statement, ast.For | ast.While | ast.With | ast.If | ast.Try) or not running:
         return frozenset(held)
     begins = min((call.lineno, call.col_offset) for call in running)
@@ -109,7 +110,7 @@ def _binds(name: ast.Name) -> bool:
 
 def _made_of(node: ast.AST) -> Iterator[str]:
     """What is read to make something new; of a container itself, nothing is."""
-    if isinstance(node, ast.Call) and _name(node.func) in FOLLOWS:
+    if isinstance(node, ast.Call) and name_of(node.func) in FOLLOWS:
         holder = [node.func.value] if isinstance(node.func, ast.Attribute) else []
         for part in (*node.args, *holder):
             yield from _made_of(part)
@@ -147,6 +148,6 @@ def _keys_taken(node: ast.AST) -> ast.Name | ast.Attribute | None:
     if any(each.arg != "reverse" for each in node.keywords):
         return None
     (held,) = node.args
-    if isinstance(held, ast.Call) and _name(held.func) == "keys" and not held.args:
+    if isinstance(held, ast.Call) and name_of(held.func) == "keys" and not held.args:
         held = held.func.value if isinstance(held.func, ast.Attribute) else held
     return held if isinstance(held, ast.Name | ast.Attribute) else None

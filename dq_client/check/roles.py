@@ -71,14 +71,13 @@ def is_past(changes: list[Node], heads: list[Node], program: Program, made_of: i
         if any(set(heads) & _passed(base) for base in own):
             return True
     by_hand = bool(made_of & w.SIZE) and _is_divided(changes)
-    declared = bool(made_of & w.PART)
-    if not (declared or by_hand) or made_of & w.CLOCK:
+    of_data = bool(made_of & w.PART)
+    if not (of_data or by_hand) or made_of & w.CLOCK:
         return False
-    same = [
-        (declared and _is_range_of_part(each)) or (by_hand and _is_one_item(each)) for each in changes
-    ]
-    if any(each.kept and not is_same for each, is_same in zip(changes, same, strict=True)):
-        return False
+    for change in changes:
+        is_part = of_data and _is_range_of_part(change)
+        if change.kept and not is_part and not (by_hand and _is_one_item(change)):
+            return False
     todo, seen, sinks = list(heads), {*heads, *changes}, set(program.sinks)
     while todo:
         node = todo.pop()

@@ -343,16 +343,14 @@ class Statements(Values):
         if not where.path:
             self.sink(nodes)
             return
-        is_all = is_whole(target.slice) and bool(base.path) and not base.view and isinstance(
-            target.value, ast.Name | ast.Attribute
-        )  # fmt: skip
+        whole = is_whole(target.slice)
+        is_named = isinstance(target.value, ast.Name | ast.Attribute)
+        is_all = whole and is_named and bool(base.path) and not base.view
         old = [] if is_all else [self.get(where.path)]
         change = Node([*nodes, *index.nodes], kept=old, kind=base.kind)
-        change.index = index.nodes
-        change.sliced = is_view(target.slice) and not is_whole(target.slice)
+        change.index, change.sliced = index.nodes, is_view(target.slice) and not whole
         self.change(where, change, line)
-        if is_whole(target.slice):
-            self.filled(target.value)
+        self.filled(target.value if whole else target)
 
     def _augmented(self, node: ast.AugAssign) -> None:
         value = self.value(node.value)

@@ -199,10 +199,8 @@ class Carry:
 
     def _set_by_place(self, found: Survey | None) -> list[Path]:
         """The places that all ranks get back as the loop has found them."""
-        if found is None:
-            return []
         with suppress(Exception):  # any source may be too deep: `decide` has said so
-            facts = {path: self.sources.variable(found, path) for path in found.places}
+            facts = {p: self.sources.variable(found, p) for p in found.places} if found else {}
             return [path for path, its in facts.items() if verdict.by_place(its) is Role.AGAIN]
         return []
 
@@ -364,6 +362,9 @@ class Carry:
         if seen.before == seen.now and seen.here is None and _of_class(here, path):
             return Fate.KEEP, ""  # its class is not in use here, and has what its source gave it
         if path in told.elsewhere and facts.used:
+            opened = told.elsewhere[path] == survey.OPENED and rule is verdict.growth
+            if opened and seen.here == seen.before and self.sources.opens_for_itself(here, path):
+                return Fate.KEEP, ""  # None, still
             return Fate.REFUSE, f"cannot be copied: it is {told.elsewhere[path]}"
         unknown = seen.before == seen.now == survey.UNREADABLE and not _observes(here, path)
         if unknown and seen.equal and facts.used and facts.changed_line:

@@ -61,7 +61,7 @@ class Fixed:
         return DELETED if path in told.gone and not _unbinds(here, path) else ""
 
     def _made_of(self, path: Path, here: Survey) -> int | None:
-        """The line of a loop around that goes over what was made of a place; None: there is none."""
+        """The line of a loop around that goes over what was made of a place; None: none does."""
         origin = here.anchors.origin(path)
         names = [(origin.owner, "v", origin.first[-1]), (None, "a", origin.attribute)]
         held = _dicts_of(here, path)

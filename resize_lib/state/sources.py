@@ -155,6 +155,18 @@ class Sources:
         file, function, name = origin.default
         return self._facts_of(file).variable(function, 0, name)
 
+    def opens_for_itself(self, survey: Survey, path: Path) -> bool:
+        """Whether a rank that finds None there opens a file of its own, and only writes to it."""
+        if path[1][0] not in ("v", "a"):
+            return False
+        scope, name = self._scope(survey, path), path[1][1]
+        files = [facts for facts in self._facts.values() if facts.known]
+        opening = [facts for facts in files if facts.opens_for_itself(name)]
+        if path[1][0] == "v" and (scope is None or self.facts_of(scope) not in opening):
+            return False
+        others = (facts for facts in files if facts not in opening)
+        return bool(opening) and not any(facts.mentions(name) for facts in others)
+
     def is_known(self, survey: Survey, path: Path) -> bool:
         """Whether there is a source that says something about it."""
         scope = self._scope(survey, path)

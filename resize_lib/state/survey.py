@@ -10,6 +10,7 @@ made since then is read as a value.
 from __future__ import annotations
 
 import gc
+import io
 import os
 import time
 import weakref
@@ -37,6 +38,7 @@ MEMORIES = frozenset(("c", "d", "w"))
 ASKED_MAX = 256  # objects between two looks at the clock
 ITEMS_MAX = 64  # of a dict whose items are places of their own
 UNREADABLE = b"?"
+OPENED = "a file that was opened in the loop: open it before the first loop"
 ELSEWHERE = frozenset(("socket", "_socket", "ssl", "sqlite3", "subprocess", "multiprocessing"))
 BYTES_VARIABLE, TIME_VARIABLE = "DQ_CARRY_BYTES", "DQ_CARRY_MS"
 BYTES_MAX, TIME_MS_MAX = 64 << 20, 50.0
@@ -254,6 +256,8 @@ class Survey:
             kind_name = f"{type(value).__module__}.{type(value).__name__}"
             if type(value).__module__.partition(".")[0] in ELSEWHERE:
                 self.elsewhere[path] = f"a {kind_name}"
+            elif isinstance(value, io.IOBase):
+                self.elsewhere[path] = OPENED
             elif hasattr(type(value), "__next__"):
                 self.elsewhere[path] = f"an iterator without a position ({kind_name})"
         self.digests[path] = found

@@ -268,6 +268,44 @@ def test_a_fault_is_found_with_iteration_variable_and_line(tmp_path: Path, fault
     assert (HEAD + program).splitlines()[first["line"] - 1].endswith("# HERE")
 
 
+GHOSTS_LAST = """\
+u = rs.cartesian("u", (12, 12), halo=1, periodic=True, init=lambda i, j: i * 12.0 + j)
+for i in rs.iterations(24):
+    if i == 0:
+        u.exchange()
+    a = u.local
+    a[1:-1, 1:-1] = 0.25 * (a[:-2, 1:-1] + a[2:, 1:-1] + a[1:-1, :-2] + a[1:-1, 2:])
+    u.exchange()
+"""
+ISLANDS = """\
+comm, sent, got = rs.comm, [], rs.value("got", 0)
+for i in rs.iterations(40):
+    n = 0
+    while comm.iprobe(source=(comm.rank - 1) % comm.size, tag=5):
+        comm.recv(source=(comm.rank - 1) % comm.size, tag=5)
+        n += 1
+    got.value += comm.allreduce(n)
+    if i < 36:
+        sent.append(comm.isend(i, dest=(comm.rank + 1) % comm.size, tag=5))
+"""
+
+
+def test_ghosts_that_are_exchanged_last_are_equal_without_carry(tmp_path: Path) -> None:
+    options = ("--sizes", "1,2", "--resizes", 4)
+    code, found, notes = verify(tmp_path, GHOSTS_LAST, *options, carry=False)
+    assert (code, found["equal"], len(found["resizes"])) == (0, True, 4), (found, notes)
+
+
+def test_a_resize_with_messages_under_way_is_refused_without_carry(tmp_path: Path) -> None:
+    options = ("--sizes", "1,2", "--resizes", 3, "--start", 2)
+    code, found, notes = verify(tmp_path, ISLANDS, *options, carry=False)
+    assert (code, found["equal"]) == (0, True), (found, notes)
+    assert found["refused"], found
+    for each in found["refused"]:
+        assert "program.py:13: a message from rank" in each["reason"], each
+        assert "with tag 5 has not been received" in each["reason"]
+
+
 def test_what_is_refused_is_told_and_the_rest_is_equal(tmp_path: Path) -> None:
     program = """\
 batches = (n * n for n in range(1000))

@@ -16,6 +16,6 @@ got = rs.comm.allreduce(float((u.local * u.indices).sum()))
 if rs.rank == 0:
     x, l = np.arange(24) * 1.0, np.zeros(24)
     for s in range(40):
-        x = x + l * .5
+        x = x + l * 0.5
         l = x - l
     print("sum", got, "expected", float(x @ np.arange(24)))

@@ -8,7 +8,7 @@ rs = resize_lib.session()
 
 
 def run(outer, inner, add):
-    d = {'b': 2, 'a': 1, 'c': 3}  # refused
+    d = {"b": 2, "a": 1, "c": 3}  # refused
     acc = 1
     for rnd in outer():
         for k, v in list(d.items()):
@@ -18,6 +18,8 @@ def run(outer, inner, add):
     return acc
 
 
-got = run(lambda: rs.iterations(4), lambda: rs.iterations(5), lambda v: comm.allreduce(v) // comm.size)
+got = run(
+    lambda: rs.iterations(4), lambda: rs.iterations(5), lambda v: comm.allreduce(v) // comm.size
+)
 if comm.rank == 0:
     print("sum", got, "expected", run(lambda: range(4), lambda: range(5), lambda v: v))

@@ -18,6 +18,6 @@ if rs.rank == 0:
     x, l = np.arange(24) * 1.0, np.zeros(24)
     for s in range(40):
         b = l + x
-        l = x * .5
-        x = b * .7
+        l = x * 0.5
+        x = b * 0.7
     print("sum", got, "expected", float(x @ np.arange(24)))

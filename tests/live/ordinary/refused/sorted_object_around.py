@@ -25,6 +25,8 @@ def run(outer, inner, add):
     return acc
 
 
-got = run(lambda: rs.iterations(4), lambda: rs.iterations(5), lambda v: comm.allreduce(v) // comm.size)
+got = run(
+    lambda: rs.iterations(4), lambda: rs.iterations(5), lambda v: comm.allreduce(v) // comm.size
+)
 if comm.rank == 0:
     print("sum", got, "expected", run(lambda: range(4), lambda: range(5), lambda v: v))

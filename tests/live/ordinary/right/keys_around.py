@@ -5,19 +5,18 @@ import resize_lib
 
 comm = MPI.COMM_WORLD
 rs = resize_lib.session()
-
-
-def run(outer, inner, add):
-    d = {'b': 2, 'a': 1, 'c': 3}
-    acc = 1
-    for rnd in outer():
-        for k in sorted(d):
-            for i in inner():
-                acc = (acc * 3 + add(d[k])) % 100003
-                d[k] = (d[k] * 7 + acc) % 31
-    return acc
-
-
-got = run(lambda: rs.iterations(4), lambda: rs.iterations(5), lambda v: comm.allreduce(v) // comm.size)
+d = {"b": 2, "a": 1, "c": 3}
+acc = 0
+for rnd in rs.iterations(4):
+    for k in sorted(d):
+        for i in rs.iterations(4):
+            acc = (acc * 3 + comm.allreduce(d[k]) // comm.size) % 100003
+            d[k] = (d[k] * 7 + acc) % 31
 if comm.rank == 0:
-    print("sum", got, "expected", run(lambda: range(4), lambda: range(5), lambda v: v))
+    d, a = {"b": 2, "a": 1, "c": 3}, 0
+    for rnd in range(4):
+        for k in sorted(d):
+            for i in range(4):
+                a = (a * 3 + d[k]) % 100003
+                d[k] = (d[k] * 7 + a) % 31
+    print("sum", acc, "expected", a)

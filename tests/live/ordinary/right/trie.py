@@ -5,6 +5,8 @@ from mpi4py import MPI
 import resize_lib
 
 comm = MPI.COMM_WORLD
+
+
 def run(loop, mine, add):
     trie = {}
     made = 0
@@ -16,11 +18,11 @@ def run(loop, mine, add):
                 node[c] = {}
                 made += 1
             node = node[c]
-        node['$'] = node.get('$', 0) + s
+        node["$"] = node.get("$", 0) + s
     return made * 7 + len(str(trie))
 
 
 rs = resize_lib.session()
 got = run(rs.iterations(40), lambda n: range(comm.rank, n, comm.size), comm.allreduce)
 if comm.rank == 0:
-    print('sum', got, 'expected', run(range(40), range, lambda x: x))
+    print("sum", got, "expected", run(range(40), range, lambda x: x))

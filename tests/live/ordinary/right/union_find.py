@@ -5,14 +5,18 @@ from mpi4py import MPI
 import resize_lib
 
 comm = MPI.COMM_WORLD
+
+
 class Sets:
     def __init__(self, n):
         self.parent = list(range(n))
+
     def find(self, x):
         while self.parent[x] != x:
             self.parent[x] = self.parent[self.parent[x]]
             x = self.parent[x]
         return x
+
     def join(self, a, b):
         self.parent[self.find(a)] = self.find(b)
 
@@ -28,4 +32,4 @@ def run(loop, mine, add):
 rs = resize_lib.session()
 got = run(rs.iterations(40), lambda n: range(comm.rank, n, comm.size), comm.allreduce)
 if comm.rank == 0:
-    print('sum', got, 'expected', run(range(40), range, lambda x: x))
+    print("sum", got, "expected", run(range(40), range, lambda x: x))

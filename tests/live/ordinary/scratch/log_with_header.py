@@ -1,0 +1,21 @@
+"""A log of each rank, opened late, with a line at its top."""
+
+import os
+import tempfile
+from mpi4py import MPI
+import resize_lib
+
+comm = MPI.COMM_WORLD
+folder = tempfile.mkdtemp()
+rs = resize_lib.session()
+log, total = None, 0
+for step in rs.iterations(40):
+    if log is None:
+        log = open(f"{folder}/log.{comm.rank}", "w")
+        log.write("step\n")
+    print(step, file=log)
+    total += comm.allreduce(sum(step * i for i in range(comm.rank, 6, comm.size)))
+if log:
+    log.close()
+if comm.rank == 0:
+    print("sum", total, "expected", 780 * 15)
