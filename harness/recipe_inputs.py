@@ -1,4 +1,4 @@
-"""Small inputs of codes that have recipes: a Lennard-Jones melt, a box of water."""
+"""Small inputs of codes that have recipes: a Lennard-Jones melt, water, a hydrogen molecule."""
 
 from __future__ import annotations
 
@@ -50,6 +50,43 @@ gen-vel = yes
 gen-seed = 7
 constraints = h-bonds
 """
+HYDROGEN = """\
+ &input
+  title='H', zed=1.0, rel=1, config='1s1.0', iswitch=3, dft='PBE'
+ /
+ &inputp
+  pseudotype=1, file_pseudopw='H.UPF', lloc=0, tm=.true.
+ /
+1
+1S 1 0 1.00 0.00 1.10 1.10 0.0
+"""
+H2 = """\
+&CONTROL
+  {control}
+  prefix = 'h2'
+  outdir = './out'
+  pseudo_dir = '.'
+  forc_conv_thr = 1e-4
+/
+&SYSTEM
+  ibrav = 1
+  celldm(1) = 16
+  nat = 2
+  ntyp = 1
+  ecutwfc = 60
+/
+&ELECTRONS
+  {electrons}
+/
+&IONS
+/
+ATOMIC_SPECIES
+H 1.0 H.UPF
+ATOMIC_POSITIONS angstrom
+H 0 0 0
+H 0 0 1.1
+K_POINTS gamma
+"""
 
 
 def melt(folder: Path, *, cells: int, steps: int, dump: int = 100) -> None:
@@ -69,3 +106,12 @@ def water(folder: Path, gmx: str, *, steps: int) -> dict[str, str]:
     env = {**os.environ, "GMXLIB": str(top)}
     subprocess.run([*words, "-maxwarn", "3"], cwd=folder, env=env, check=True, capture_output=True)
     return env
+
+
+def hydrogen(folder: Path, ld1: str, control: str, electrons: str = "") -> None:
+    """Write H.UPF, by Quantum ESPRESSO's ld1.x, and h2.in of pw.x: two atoms in a box.
+
+    control, electrons  further lines of these namelists
+    """
+    subprocess.run([ld1], input=HYDROGEN, text=True, cwd=folder, check=True, capture_output=True)
+    (folder / "h2.in").write_text(H2.format(control=control, electrons=electrons))

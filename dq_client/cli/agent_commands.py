@@ -5,22 +5,25 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import closing
 from typing import Any
 
 import click
-import psutil
 
 from dq_client.base import credentials, network
 from dq_client.base import messages as m
+from dq_client.base.connection import Connection, ask
 from dq_client.base.errors import NotFound, Refused, UsageError
 from dq_client.base.hardware import gpu_count, memory_bytes
-from dq_client.base.home import Home
+from dq_client.base.home import Home, is_alive
 from dq_client.base.values import parse_memory, parse_time, require_above_zero
 from dq_client.cli.requests import json_option
 from dq_client.deploy import local
 from dq_client.deploy.cluster import require_feature, require_name, usable_cores
 from dq_client.node import local_agents
 from dq_client.show.output import note, print_json, say, table
+
+KNOWN_WITHIN_S = 30.0  # by the server, a new agent
 
 
 @click.group()
@@ -98,12 +101,22 @@ def agent_start(**o: Any) -> None:
         raise Refused(f"agent {info.name} is running already")
     within_s = _leave_within_s(o["leave_within"])
     pid = local.start_agent(home, info.name, [info], o["interface"] or "", within_s)
-    local.wait_until(
-        lambda: info.name in local_agents.running_agents(home) or not psutil.pid_exists(pid),
-        10.0,
-        f"agent {info.name} did not start",
-    )
+    with closing(Connection.to(home)) as connection:
+        local.wait_until(
+            lambda: _has_reported(connection, info.name, pid) or not is_alive(pid),
+            KNOWN_WITHIN_S,
+            f"agent {info.name} (pid {pid}) runs, but the server does not have it yet: see"
+            f" {home.log / f'agent-{info.name}.log'}",
+        )
+    if not is_alive(pid):
+        raise local.last_words(home, f"agent-{info.name}", 1)
     note(f"agent {info.name} runs (pid {pid})")
+
+
+def _has_reported(connection: Connection, name: str, pid: int) -> bool:
+    """Whether the server has the agent of this process, and its node."""
+    agent = ask(connection, m.StatusQuery())["agents"].get(name)
+    return agent is not None and agent["pid"] == pid
 
 
 @agent.command("run")

@@ -87,9 +87,15 @@ def run(ctx: click.Context, /, program: tuple[str, ...], **options: Any) -> int:
 
 @contextmanager
 def signals() -> Iterator[None]:
-    """Raise Interrupted on a signal that ends a program."""
+    """Raise Interrupted on the first signal that ends a program; ignore further ones.
+
+    A second one follows at once from timeout(1) and from an impatient user. It must not keep the
+    command from ending its job.
+    """
 
     def interrupt(number: int, _: object) -> None:
+        for each in ENDING:
+            signal.signal(each, signal.SIG_IGN)
         raise Interrupted(number)
 
     before = {number: signal.signal(number, interrupt) for number in ENDING}
@@ -144,4 +150,6 @@ def _end(body: m.Submit) -> None:
         note(f"job {job_id} is being killed")
         with suppress(Refused):  # it has ended by itself
             connection.call(m.Kill(job_id))
+        for each in ENDING:  # the job ends without us
+            signal.signal(each, signal.SIG_DFL)
         until_ended(connection, job_id, sized=False)

@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
-from dq_client.base import process_tree
-from dq_client.base.connection import Connection
+from dq_client.base import credentials, process_tree
+from dq_client.base import messages as m
+from dq_client.base.connection import Connection, ask
 from dq_client.base.errors import NoServer, Refused, UsageError
 from dq_client.base.home import Home
 from dq_client.base.messages import NodeInfo
@@ -119,7 +120,14 @@ def mend_hosts(
         return None
     with closing(Connection.to(home)) as connection:
         there = bringup.nodes_there(connection)
-    differ = _differences(info, cluster, options, bringup.noted_hosts(home), there.keys())
+        launcher = str(ask(connection, m.StatusQuery())["launcher"])
+    # What it was given none of has its default.
+    defaults = {
+        "--config": str(home.root / "config.toml"),
+        "--heartbeat": str(credentials.HEARTBEAT_S),
+        "--launcher": launcher,
+    }
+    differ = _differences(info, defaults, cluster, options, bringup.noted_hosts(home), there.keys())
     if address not in (None, info["address"]):
         differ.append(f"--address {address}")
     if differ:
@@ -138,6 +146,7 @@ def mend_hosts(
 
 def _differences(
     info: Mapping[str, Any],
+    defaults: Mapping[str, str],
     cluster: Cluster,
     options: Sequence[str],
     noted: Sequence[Host],
@@ -145,13 +154,14 @@ def _differences(
 ) -> list[str]:
     """What was given and is not so in the cluster that runs, as words for people.
 
-    noted  hosts that its `dq up` has started; `there`: nodes that have an agent
+    defaults  of the options that are compared
+    noted     hosts that its `dq up` has started; `there`: nodes that have an agent
     """
     entries = {h.name: h for h in cluster.hosts}
     if not any(host.name in entries for host in noted):
         return ["its hosts"]
     given = dict(itertools.pairwise(options))
-    began = dict(itertools.pairwise(info.get("options", ())))
+    began = {**defaults, **dict(itertools.pairwise(info.get("options", ())))}
     differ = [f"{o} {given[o]}" for o in COMPARED if o in given and given[o] != began.get(o)]
     if cluster.network != msgspec.convert(info.get("network", {}), Network):
         differ.append("[network]")

@@ -16,7 +16,7 @@ import zmq
 
 from dq_client.base.home import Home
 from dq_server.core.model.config import SchedulerConfig
-from dq_server.live import access
+from dq_server.live import access, allocation
 from dq_server.live.audit import Audit, Origin
 from dq_server.live.clock import clock_of
 from dq_server.live.connection_limits import Guard
@@ -61,6 +61,7 @@ class Front:
         admitted = access.Access(home.keys)
         self.clock = clock_of(home.root / "clock.json") if clock is None else None
         self._supervised = Supervised(home)
+        self._allocation = None if reads else allocation.watch(home)
         self._goes_down = False
         self.tick_s = min(TICK_S, heartbeat_s / 8)
         self.journal = Journal(home.journal)
@@ -130,6 +131,7 @@ class Front:
                 if not server.desk.draining and self._supervised.look(now := time.monotonic()):
                     server.agents.forgive(self.tick_s, until_s=now)
                 self.guard.check()
+                self._end_with_allocation()
             if self._goes_down:
                 self._goes_down = False
                 self._go_down()
@@ -200,9 +202,19 @@ class Front:
         """End all jobs, dismiss the agents and leave, from the next turn on."""
         self._goes_down = True
 
+    def _end_with_allocation(self) -> None:
+        watch, now = self._allocation, time.monotonic()
+        if watch is not None and watch.is_over(now, has_nodes=bool(self.server.agents.by_node)):
+            log.warning("allocation %s of Slurm has ended: so does its cluster", watch.job)
+            self._allocation = None
+            self._end_all()
+
     def _go_down(self) -> None:
         log.warning("told by a signal to go down with all jobs")
         self._audit.signalled("stop", "force=True")
+        self._end_all()
+
+    def _end_all(self) -> None:
         try:
             self.server.stop(force=True)
         except Stalled as e:  # the end of the jobs cannot be noted; who sent the signal ends them

@@ -46,11 +46,13 @@ def submission(
     launching: Launching = Launching.JOIN,
     secrets: tuple[str, ...] = (),
     node: int | None = None,
+    apart: Sequence[str] = (),
 ) -> JobSpec:
     """What a submission asks for; InvalidSpec says in one line what contradicts itself.
 
     secrets  patterns of variables that no job inherits (core/features/lifecycle.py)
     node     processors of the largest node, if nodes may be on several machines; else None
+    apart    nodes that do not share one DQ_HOME, some of each; empty: all do
     """
     try:
         kind = JobKind(message.kind)
@@ -92,7 +94,9 @@ def submission(
         after_any=tuple(dict.fromkeys(message.after_any)),
         after_not=tuple(dict.fromkeys(message.after_not)),
         profile=profile,
-        protection=_protection(message.protect, max(initial, *(c.size for c in chain)), node),
+        protection=_protection(
+            message.protect, max(initial, *(c.size for c in chain)), node, apart
+        ),
         input=message.input,
         label=message.label,
         exec_only=message.exec_only,
@@ -152,13 +156,20 @@ def needs_agents(spec: JobSpec) -> str:
     return f'{spec.needs_agents} needs launcher = "dq", this server has "mpiexec"'
 
 
-def _protection(asked: m.Protect | None, largest: int, node: int | None) -> Protection | None:
+def _protection(
+    asked: m.Protect | None, largest: int, node: int | None, apart: Sequence[str]
+) -> Protection | None:
     if asked is None:
         return None
     how, every = asked.how, (asked.every_points, asked.every_s)
     if how == AUTO:  # a folder is for copies on disk
         several = node is not None and not asked.folder
         how = chosen(several_machines=several, largest=largest, node=node or 0)
+    if how == "disk" and apart and not asked.folder:
+        raise InvalidSpec(
+            f"copies on disk go to DQ_HOME, which {' and '.join(apart)} do not share: give"
+            " --protect-dir with a folder that all nodes share, or --protect partner"
+        )
     return Protection(how, *every, asked.folder, asked.restarts, asked.budget)
 
 

@@ -73,11 +73,17 @@ class Talking:
         raise AssertionError(f"no answer to {body}")
 
     def agent(
-        self, name: str, *nodes: str, processors: int = 1, life: str = "", machine: str = ""
+        self,
+        name: str,
+        *nodes: str,
+        processors: int = 1,
+        life: str = "",
+        machine: str = "",
+        home: str = "",
     ) -> None:
         """An agent reports, with nodes of so many processors."""
         infos = [m.NodeInfo(node, processors, node) for node in nodes or (name,)]
-        hello = m.AgentHello(m.PROTOCOL, name, infos, life=life, machine=machine)
+        hello = m.AgentHello(m.PROTOCOL, name, infos, life=life, machine=machine, home=home)
         welcome = self.say(name, hello)
         assert isinstance(welcome, m.Welcome)
         self.sessions[name] = welcome.session

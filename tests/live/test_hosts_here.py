@@ -133,8 +133,8 @@ def test_up_beside_a_living_server_mends_lost_hosts(by_ssh: Live, tmp_path: Path
     until(lambda: '"running"' in by_ssh.dq("job", "1", "--json"), "it does not start")
     until(lambda: len(supervisors(there)) == 2, "nobody stands by")
 
-    # Nothing is missing: no host is visited.
-    done = by_ssh.run("up", "--cluster", file)
+    # Nothing is missing: no host is visited. The default is what the server has.
+    done = by_ssh.run("up", "--cluster", file, "--launcher", "dq")
     assert (done.returncode, "nothing was missing" in done.stderr) == (0, True), done.stderr
     assert "dq down stops it" in done.stderr
 

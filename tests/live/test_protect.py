@@ -378,6 +378,27 @@ def test_the_server_chooses_where_copies_are(
     talk.close()
 
 
+def test_copies_on_disk_need_a_folder_that_the_nodes_share(tmp_path: Path) -> None:
+    """Refused at submission: after a loss it would be too late."""
+    talk = Talking(tmp_path)
+
+    def submitted(*sizes: int, **protect: Any) -> str:
+        protection = talk.submit(*sizes, protect=m.Protect(**protect)).spec.protection
+        assert protection is not None
+        return protection.how
+
+    for name in ("a", "b"):
+        talk.agent(name, machine=f"machine {name}", home="of both")
+    assert submitted(1, how="disk") == "disk"
+    talk.agent("c", machine="machine c", home="of c")
+    for how in ("disk", "auto"):  # a single rank has no partner
+        with pytest.raises(AssertionError, match="DQ_HOME, which b and c do not share: give --pro"):
+            submitted(1, how=how)
+    assert submitted(1, how="disk", folder="/of/all") == "disk"
+    assert [submitted(1, how="partner"), submitted(2, how="auto")] == ["partner", "partner"]
+    talk.close()
+
+
 def test_what_makes_no_sense_is_refused(live: Live) -> None:
     live.up(2)
     for words, says in [

@@ -13,46 +13,9 @@ from pathlib import Path
 import pytest
 
 from harness.live import Job, Live
-from harness.recipe_inputs import melt, water
+from harness.recipe_inputs import hydrogen, melt, water
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
-
-HYDROGEN = """\
- &input
-  title='H', zed=1.0, rel=1, config='1s1.0', iswitch=3, dft='PBE'
- /
- &inputp
-  pseudotype=1, file_pseudopw='H.UPF', lloc=0, tm=.true.
- /
-1
-1S 1 0 1.00 0.00 1.10 1.10 0.0
-"""
-H2 = """\
-&CONTROL
-  calculation = 'relax'
-  prefix = 'h2'
-  outdir = './out'
-  pseudo_dir = '.'
-  forc_conv_thr = 1e-4
-/
-&SYSTEM
-  ibrav = 1
-  celldm(1) = 16
-  nat = 2
-  ntyp = 1
-  ecutwfc = 60
-/
-&ELECTRONS
-/
-&IONS
-/
-ATOMIC_SPECIES
-H 1.0 H.UPF
-ATOMIC_POSITIONS angstrom
-H 0 0 0
-H 0 0 1.1
-K_POINTS gamma
-"""
 
 
 def found(program: str, package: str) -> str:
@@ -121,8 +84,7 @@ def test_gromacs(live: Live, tmp_path: Path) -> None:
 def test_quantum_espresso(live: Live, tmp_path: Path) -> None:
     pw = found("pw.x", "apt-get install quantum-espresso")
     ld1 = found("ld1.x", "apt-get install quantum-espresso")
-    subprocess.run([ld1], input=HYDROGEN, text=True, cwd=tmp_path, check=True, capture_output=True)
-    (tmp_path / "h2.in").write_text(H2)
+    hydrogen(tmp_path, ld1, "calculation = 'relax'")
     root = ["--env", "OMPI_ALLOW_RUN_AS_ROOT=1", "--env", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"]
     libraries = [word for name in ("LD_LIBRARY_PATH",) if name in os.environ
                  for word in ("--env", name)]  # fmt: skip

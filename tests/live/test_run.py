@@ -77,6 +77,18 @@ def test_a_signal_ends_the_job(cluster: Live, number: signal.Signals) -> None:
     assert ended_job(cluster)["state"] == "killed"
 
 
+def test_a_second_signal_does_not_save_the_job(cluster: Live) -> None:
+    """As timeout(1) sends it: to the command, and again to its process group."""
+    with running(cluster, "run", "--", "sh", "-c", "echo started; sleep 100") as child:
+        for _ in range(50):
+            child.send_signal(signal.SIGINT)
+            if child.poll() is not None:
+                break
+            time.sleep(0.002)
+        child.wait(30)
+    assert ended_job(cluster)["state"] == "killed"
+
+
 def test_a_closed_pipe_ends_the_job(cluster: Live) -> None:
     endless = "echo started; while echo y; do sleep 0.05; done"
     with running(cluster, "run", "--", "sh", "-c", endless) as child:

@@ -109,6 +109,7 @@ class AgentHello(RequestBody, tag="agenthello", frozen=True):
     pid: Pid = 0
     life: Text = ""  # tells this process from earlier ones of the same name
     machine: Text = ""  # where it takes in ranks that others have started (home.machine); or not
+    home: Text = ""  # tells whether it shares the server's DQ_HOME (Home.identity)
     version: Text = ""  # of DQ
 
 

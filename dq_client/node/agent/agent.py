@@ -255,6 +255,7 @@ class Agent:
             pid=os.getpid(),
             life=self.life,
             machine=self.machine,
+            home=self.context.home.identity(),
             version=__version__,
         )
         self._hello = self.context.send(hello) or UNSENT

@@ -31,6 +31,7 @@ class AgentLink:
     since_s: float = 0.0  # when the session began, in the scheduler's time
     life: str = ""
     machine: str = ""  # empty: it takes in no ranks that others have started
+    home: str = ""  # identity of its DQ_HOME; empty: not known
     leaving_s: float | None = None  # as of its last heartbeat, like `holdings`
     leaving_why: str = ""
     load: float = 0.0  # of processes outside DQ, as of its last heartbeat
@@ -78,6 +79,7 @@ class Agents:
             session=next(self._sessions),
             life=message.life,
             machine=message.machine,
+            home=message.home,
             holdings=message.holdings,
         )
         before = self.by_name.get(message.agent)
@@ -123,6 +125,12 @@ class Agents:
     def _hang_up(self, link: AgentLink) -> None:
         if self._by_identity.get(link.identity) is link:
             del self._by_identity[link.identity]
+
+    def apart(self) -> tuple[str, ...]:
+        """A node of each of two agents that do not share a DQ_HOME; empty: all share one."""
+        nodes = {link.home: link.nodes[0].name for link in self.by_name.values() if link.nodes}
+        nodes.pop("", None)
+        return tuple(nodes.values())[:2] if len(nodes) > 1 else ()
 
     def silent(self, now: float, limit_s: float) -> list[AgentLink]:
         """Agents not heard of for longer than `limit_s`."""

@@ -32,7 +32,9 @@ def attach(desk: Desk, call: Call[m.Attach]) -> m.ReplyBody:
         return m.Error("usage", "ranks that run already are one job, and cannot be started again")
     capacity = desk.state.processors.capacity
     event = ev.JobAttached(
-        spec=translate.submission(submission, desk.user, capacity, Launching.JOIN),
+        spec=translate.submission(
+            submission, desk.user, capacity, Launching.JOIN, apart=desk.agents.apart()
+        ),
         places=tuple(_nodes_on(desk, machine) for machine in body.machines),
         place_of=tuple(body.machine_of),
         pids=tuple(body.pids),

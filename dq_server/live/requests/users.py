@@ -45,6 +45,7 @@ def submit(desk: Desk, call: Call[m.Submit]) -> m.ReplyBody:
         launching=config.launching,
         secrets=config.of(EnvironmentOptions).secrets,
         node=_node_of_several(desk),
+        apart=desk.agents.apart(),
     )
     actions = desk.apply(translate.submitted(body, spec))
     for action in actions:
