@@ -75,6 +75,7 @@ LAYERS = {
         "configuration": "",
         "supervised": "",
         "access": "",
+        "allocation": "",
         "connection_limits": "rate_limited_log",
         "audit": "access rate_limited_log",
         "agents": "",
@@ -89,7 +90,7 @@ LAYERS = {
         " translate views",
         "server": "access agents audit context engines orders rate_limited_log requests standby"
         " store views",
-        "loop": "access audit clock connection_limits engines rate_limited_log server standby"
+        "loop": "access allocation audit clock connection_limits engines rate_limited_log server standby"
         " store supervised",
         "offline": "loop store",
         "__main__": "configuration engines loop standby store",
