@@ -73,6 +73,7 @@ FLOORS = {
         "rate_limited_log": "",
         "clock": "",
         "configuration": "",
+        "allocation": "",
         "supervised": "",
         "access": "",
         "connection_limits": "rate_limited_log",
@@ -89,7 +90,7 @@ FLOORS = {
         " translate views",
         "server": "access agents audit context engines orders rate_limited_log requests standby"
         " store views",
-        "loop": "access audit clock connection_limits engines rate_limited_log server standby"
+        "loop": "access allocation audit clock connection_limits engines rate_limited_log server standby"
         " store supervised",
         "offline": "loop store",
         "__main__": "configuration engines loop standby store",
