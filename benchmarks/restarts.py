@@ -78,22 +78,24 @@ CODES: dict[str, tuple[str, Callable[[str, Path], list[str]]]] = {
 def by_hand(name: str, argv: Sequence[str], cwd: Path, resizes: int) -> list[float]:
     """Seconds of each resize; the program's output goes to this process's own."""
     running, took = _started(name, argv, cwd, 1, 0), list[float]()
-    for number in range(1, resizes + 1):
-        _compute(running, beyond=0)
-        until_s = time.monotonic() + BETWEEN_S
-        while time.monotonic() < until_s:
-            running.look()
-        began_s = time.monotonic()
-        running.ask_to_stop()
-        while running.ended() is None:
-            running.look()
-        # A recipe that counts lines counts those of each start.
-        step = 0 if recipe_of(name).progress.counts else running.counter.last or 0
-        running.clean()
-        running = _started(name, argv, cwd, 1 + number % 2, number)
-        _compute(running, beyond=step)
-        took.append(time.monotonic() - began_s)
-    running.kill()
+    try:
+        for number in range(1, resizes + 1):
+            _compute(running, beyond=0)
+            until_s = time.monotonic() + BETWEEN_S
+            while time.monotonic() < until_s:
+                running.look()
+            began_s = time.monotonic()
+            running.ask_to_stop()
+            while running.ended() is None:
+                running.look()
+            # A recipe that counts lines counts those of each start.
+            step = 0 if recipe_of(name).progress.counts else running.counter.last or 0
+            running.clean()
+            running = _started(name, argv, cwd, 1 + number % 2, number)
+            _compute(running, beyond=step)
+            took.append(time.monotonic() - began_s)
+    finally:
+        running.kill()
     return took
 
 

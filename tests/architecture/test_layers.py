@@ -73,9 +73,9 @@ LAYERS = {
         "rate_limited_log": "",
         "clock": "",
         "configuration": "",
+        "allocation": "",
         "supervised": "",
         "access": "",
-        "allocation": "",
         "connection_limits": "rate_limited_log",
         "audit": "access rate_limited_log",
         "agents": "",
@@ -90,8 +90,8 @@ LAYERS = {
         " translate views",
         "server": "access agents audit context engines orders rate_limited_log requests standby"
         " store views",
-        "loop": "access allocation audit clock connection_limits engines rate_limited_log server standby"
-        " store supervised",
+        "loop": "access allocation audit clock connection_limits engines rate_limited_log server"
+        " standby store supervised",
         "offline": "loop store",
         "__main__": "configuration engines loop standby store",
     },
