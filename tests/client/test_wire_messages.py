@@ -59,7 +59,7 @@ BYTES = {
     "WorkDone": ("ffcee7e81e171ece", "d919e90ae5372f2d"),
     "DynamicRequest": ("6f4bbd4bc83e0562", "1d1c84351b309043"),
     "DynamicRelease": ("f79aaafc5de9dede", "7798d27b3645665b"),
-    "AgentHello": ("a1cc96e77f86e8ab", "ee6396baa9c75689"),
+    "AgentHello": ("ab872a0652d4c3f9", "d9b5c515fc776418"),
     "Heartbeat": ("41c009dead326c38", "4198f037133a3246"),
     "AppStarted": ("b5575d6678877d89", "b5575d6678877d89"),
     "AppEnded": ("0e40872638317b33", "a38bda0c57ae2b33"),
