@@ -1,9 +1,10 @@
 """What the scheduler did in each test, as digests: a change of any decision is seen by its test.
 
-A test says what matters to it. Beside that all its actions, the words of all reasons and the times
-at which the scheduler wants to be woken are compared with those of the last recording, by a digest
-for each test. So a change that was meant for one case shows where else it changes something. After
-a change on purpose, and for a new test:
+A test says what matters to it. Beside that all its actions, the codes and figures of all reasons
+and the times at which the scheduler wants to be woken are compared with those of the last
+recording, by a digest for each test. So a change that was meant for one case shows where else it
+changes something. Words are no part of it: tests/words has them. After a change on purpose, and for
+a new test:
 
     pytest tests/core --record        # writes recorded.json; its diff names the tests
 
@@ -27,6 +28,7 @@ from dq_server.core.explain import explain
 from dq_server.core.model.actions import Action
 from dq_server.core.model.errors import SchedulerError
 from dq_server.core.model.events import Event
+from dq_server.core.model.reasons import Reason
 from dq_server.core.scheduler import Scheduler
 
 RECORDED = Path(__file__).with_name("recorded.json")
@@ -62,7 +64,7 @@ class Recorder:
             try:
                 actions = handle(scheduler, event, now)
             except SchedulerError as e:
-                self.add(event, now, type(e).__name__, str(e))
+                self.add(event, now, type(e).__name__)
                 raise
             self.story.append((now, event, actions))
             self.add(event, now, actions, scheduler.next_wakeup(now))
@@ -81,13 +83,17 @@ class Recorder:
             self.sum.update(plain(thing))
 
     def digest(self) -> str:
-        """With what people are told of each job."""
+        """With the reasons that people are given for each job: codes and figures, not words."""
         for scheduler, now in self.seen:
             for job in scheduler.state.jobs.values():
-                told = [(d.time_s, d.what, d.reason.text) for d in job.decisions]
-                why = [reason.text for reason in explain(scheduler, job, now)]
+                told = [(d.time_s, d.what, _said(d.reason)) for d in job.decisions]
+                why = [_said(reason) for reason in explain(scheduler, job, now)]
                 self.add(job.id, str(job.state), job.holds(), told, why)
         return self.sum.hexdigest()[:12]
+
+
+def _said(reason: Reason) -> tuple[str, dict[str, Any]]:
+    return reason.code, dict(reason.figures)
 
 
 def known() -> dict[str, str]:
