@@ -15,8 +15,8 @@ from .world import Rank, World
 
 Json = dict[str, Any]
 
-# Who waits in the library answers within milliseconds, on a busy machine later. A wait as long as the
-# restart that it may save takes at most doubles the loss.
+# Who waits in the library answers within milliseconds, on a busy machine later. A wait that is as
+# long as the restart that it may save at most doubles the loss.
 FREE_WITHIN_S = 0.3
 BACK_WITHIN_S = 15.0  # to regroup and to restore the copy
 EVERYBODY = "*"  # as the node of a relay: all agents with ranks of the job
