@@ -52,7 +52,7 @@ def submission(
 
     secrets  patterns of variables that no job inherits (core/features/lifecycle.py)
     node     processors of the largest node, if nodes may be on several machines; else None
-    apart    nodes that do not share one DQ_HOME, some of each; empty: all do
+    apart    two nodes that do not share one DQ_HOME; empty: all nodes share it
     """
     try:
         kind = JobKind(message.kind)

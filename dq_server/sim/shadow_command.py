@@ -82,8 +82,11 @@ def _compared(
     for policy, config in configs.items():
         found[policy] = Simulation(workload, processors, config).run()
     if last_h is not None:
+        begin_s = max(was.end_s) - last_h * HOUR_S
+        if max(workload.submit_s) < begin_s:
+            raise WorkloadError(f"--last {last_h:g}: no ended job was submitted in these hours")
         for records in found.values():
-            records.warm_up_until(max(was.end_s) - last_h * HOUR_S)
+            records.warm_up_until(begin_s)
     runs = [Run(name, records, records.metrics()) for name, records in found.items()]
     if as_json:
         rows = [{"policy": run.policy, **run.metrics, "notes": dict(run.records.notes)}

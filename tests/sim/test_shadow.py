@@ -124,6 +124,7 @@ def test_mistakes_are_one_line(recorder: Recorder, tmp_path: Path) -> None:
         ([recorder.path], "Missing option '--policy'"),
         ([recorder.path, "--policy", "eazy"], "unknown policy"),
         ([recorder.path, "--policy", "easy", "--last", 0], "--last"),
+        ([recorder.path, "--policy", "easy", "--last", 1e-6], "no ended job was submitted in"),
         ([tmp_path, "--policy", "easy"], "name the journal"),
         ([empty.path, "--policy", "easy"], "no job has ended yet"),
     ):

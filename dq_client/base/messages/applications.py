@@ -81,8 +81,7 @@ class JobWelcome(ReplyBody, tag="jobwelcome", frozen=True):
 class RemapPoint(RequestBody, tag="remap", frozen=True):
     """Iterations are done. See dq_server.core.model.events.RemapPoint for the fields.
 
-    step    iterations done; for people who watch the wire, the server does not use
-            it
+    step    iterations done; for people who read the messages, the server does not use it
     rests   it may be told to rest: RemapAnswer.rest
     silent  remap points passed without a report, because the job rests (RemapAnswer.rest)
     passed  iteration times (s) at the last of them, oldest first

@@ -127,7 +127,7 @@ class Agents:
             del self._by_identity[link.identity]
 
     def apart(self) -> tuple[str, ...]:
-        """A node of each of two agents that do not share a DQ_HOME; empty: all share one."""
+        """Two nodes that do not share one DQ_HOME, by name; empty: all nodes share it."""
         nodes = {link.home: link.nodes[0].name for link in self.by_name.values() if link.nodes}
         nodes.pop("", None)
         return tuple(nodes.values())[:2] if len(nodes) > 1 else ()
