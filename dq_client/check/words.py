@@ -114,6 +114,8 @@ READS = {
         "exists",
         "hexdigest",
     ),
+    # Of modules and optimizers of torch: gradients are no part of what travels.
+    *("parameters", "named_parameters", "state_dict", "zero_grad"),
 }
 DRAWS = {
     *("random", "normal", "integers", "uniform", "choice", "choices", "randint", "randrange"),

@@ -36,6 +36,7 @@ import numpy as np
 
 from resize_lib.declared.packed import Value
 from resize_lib.descriptors import DescriptorError
+from resize_lib.state.objects import has_state_dict
 
 T = TypeVar("T")
 DEPTH_MAX = 50  # of what is filled inside of what is filled
@@ -102,7 +103,7 @@ def fits(mine: Any, other: Any) -> bool:
     """Whether `mine` can be given the contents of `other`. Local, changes nothing."""
     if type(mine) is not type(other) or _filler(mine) is None:
         return False
-    if _has_state_dict(mine):
+    if has_state_dict(mine):
         here, there = mine.state_dict(), other.state_dict()
         return here.keys() == there.keys() and all(
             getattr(here[key], "shape", None) == getattr(there[key], "shape", None) for key in here
@@ -235,7 +236,7 @@ def _filler(value: Any) -> Filler | None:
     kind = type(value)
     if isinstance(value, (*_UNCHANGING, *_CODE, GeneratorType)):
         return None
-    if _has_state_dict(value):
+    if has_state_dict(value):
         return _Filling.by_state_dict
     for base in kind.__mro__:
         if base in _FILLERS:
@@ -248,13 +249,6 @@ def _filler(value: Any) -> Filler | None:
     if not (hasattr(value, "__dict__") or _slots(kind)):  # of C: an iterator, a lock, a date
         return None
     return _Filling.by_state if hasattr(kind, "__setstate__") else _Filling.of_attributes
-
-
-def _has_state_dict(value: Any) -> bool:
-    kind = type(value)
-    return callable(getattr(kind, "state_dict", None)) and callable(
-        getattr(kind, "load_state_dict", None)
-    )
 
 
 def _is_tensor(value: Any) -> bool:

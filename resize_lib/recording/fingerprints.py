@@ -26,6 +26,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from resize_lib.state.objects import has_state_dict
+
 NUMBERS_MAX = 64
 GROUPS = 256  # of the global indices of a distributed array
 LEAVES_MAX = 50_000  # of one value: what is beyond is not compared
@@ -273,6 +275,8 @@ class _Reader:
             return
         elif hasattr(value, "detach") and hasattr(value, "cpu"):  # a tensor of torch
             self._array(np.asarray(value.detach().cpu().numpy()))
+        elif has_state_dict(value):  # what of it travels; the rest is how it came to that
+            self.read(value.state_dict(), depth)
         else:
             for each in _contents(value):
                 self.read(each, depth)

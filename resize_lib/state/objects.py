@@ -200,9 +200,7 @@ def kind_of(value: Any) -> Kind | None:
         return None if value.closed else BUFFER
     if isinstance(value, io.IOBase):
         return FILE
-    if callable(getattr(cls, "state_dict", None)) and callable(
-        getattr(cls, "load_state_dict", None)
-    ):
+    if has_state_dict(value):
         return STATE_DICT
     for base, kind in _EXACT.items():
         if isinstance(value, base):
@@ -214,6 +212,12 @@ def kind_of(value: Any) -> Kind | None:
     if top == "cupy" and hasattr(value, "get") and hasattr(value, "set"):
         return DEVICE_ARRAY
     return INSTANCE if is_instance(value) else None
+
+
+def has_state_dict(value: Any) -> bool:
+    """Whether an object says what its state is: modules, optimizers and schedules of torch."""
+    methods = ("state_dict", "load_state_dict")
+    return all(callable(getattr(type(value), name, None)) for name in methods)
 
 
 def is_instance(value: Any) -> bool:

@@ -48,6 +48,11 @@ def of_process() -> dict[str, Setting]:
             lambda: torch.get_rng_state().numpy().copy(),
             lambda state: torch.set_rng_state(torch.from_numpy(state)),
         )
+        if torch.cuda.is_available() and torch.cuda.is_initialized():  # else nobody has drawn there
+            found["torch.cuda"] = Setting(
+                lambda: torch.cuda.get_rng_state().numpy().copy(),
+                lambda state: torch.cuda.set_rng_state(torch.from_numpy(state)),
+            )
     for name in os.environ:
         if not name.startswith(OWN_NAMES):
             found[f"{ENVIRONMENT}{name}"] = named(f"{ENVIRONMENT}{name}")

@@ -90,6 +90,8 @@ LOOPS = [
     ("w = np.ones(3)", "np.multiply(w, 2, out=w)", "save(w)", "w", "accumulates used"),
     ("loader = iter(range(9))", "k = next(loader)\nx.local[0] = k", "pass", "loader", "accumulates used"),
     ("opt = Adam()", "opt.step(x.local)", "pass", "opt", "accumulates used loop=part"),
+    ("net = Net()", "for k in range(rs.rank, 8, rs.size): net.zero_grad()\nnet.step(t)", "save(net)", "net",
+     "accumulates used"),
     # what begins as None
     ("best = None", "e = comm.allreduce(1)\nif best is None or e < best: best = e", "save(best)", "best",
      "accumulates used"),

@@ -17,6 +17,7 @@ from pathlib import Path
 from resize_lib import jobsession, resize, runtime
 
 FOLDER = Path(sys.argv[1])
+PAUSE_S_MAX = 1.0  # the resize may have been refused
 GATES = {int(iteration) for iteration in sys.argv[2].split(",")}
 
 
@@ -37,7 +38,7 @@ class GatedRuntime(runtime.Runtime):
             self.gated_size, self.pause_s = self.size, 0.05
         if self.size == self.gated_size:
             time.sleep(self.pause_s)
-            self.pause_s *= 2
+            self.pause_s = min(2 * self.pause_s, PAUSE_S_MAX)
         super().iteration_ends(elapsed_s, last=last)
 
 

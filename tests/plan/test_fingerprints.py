@@ -29,6 +29,19 @@ class Model:
         self.weight, self.me = weight, self
 
 
+class Trained:
+    """Says what its state is, as modules and optimizers of torch do."""
+
+    def __init__(self, weight: int, loads: int = 0) -> None:
+        self.weight, self.loads = weight, loads
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"weight": self.weight}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.weight, self.loads = state["weight"], self.loads + 1
+
+
 def seeded(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
 
@@ -48,6 +61,7 @@ PAIRS: list[tuple[Any, Any, Any]] = [
     ({"a": 1}, {"a": 1}, {"b": 1}),
     (deque([1, 2]), deque([1, 2]), deque([2])),
     (None, None, 0),
+    (Trained(1), Trained(1, loads=2), Trained(2)),
     (True, True, 1),
     (np.arange(5), np.arange(5), np.arange(6)),
     (
