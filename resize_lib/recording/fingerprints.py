@@ -288,7 +288,8 @@ def _contents(value: Any) -> Iterator[Any]:
         yield from value
         return
     kind: Any = type(value)
-    own = kind.__reduce__ is not object.__reduce__ or kind.__reduce_ex__ is not object.__reduce_ex__
+    ways = ("__reduce__", "__reduce_ex__", "__getstate__")
+    own = any(getattr(kind, way, None) is not getattr(object, way, None) for way in ways)
     try:
         if hasattr(value, "__dict__") and not own:
             yield from sorted(vars(value).items())

@@ -42,6 +42,16 @@ class Trained:
         self.weight, self.loads = state["weight"], self.loads + 1
 
 
+class Caching:
+    """Leaves out of its state what it has computed already, as a DataFrame of pandas does."""
+
+    def __init__(self, weight: int, *seen: int) -> None:
+        self.weight, self.seen = weight, {key: weight * key for key in seen}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"weight": self.weight}
+
+
 def seeded(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
 
@@ -62,6 +72,7 @@ PAIRS: list[tuple[Any, Any, Any]] = [
     (deque([1, 2]), deque([1, 2]), deque([2])),
     (None, None, 0),
     (Trained(1), Trained(1, loads=2), Trained(2)),
+    (Caching(1), Caching(1, 2, 3), Caching(2)),
     (True, True, 1),
     (np.arange(5), np.arange(5), np.arange(6)),
     (
