@@ -82,12 +82,11 @@ def _verified(runs: Runs, sizes: list[int], seed: int, resizes: int, tolerance: 
     for size in sizes:
         run = runs.plain(size)
         plain.append(run)
-        if not run.record.opened:
-            why = "" if run.done else f" ({failure(run, 'it fails')})"
-            raise UsageError(NO_SESSION.format(program=program) + why)
         if not run.done:
             plain.insert(0, plain.pop())
             return Outcome(plain, failed=failure(run, f"on {size} without resizes it fails"))
+        if not run.record.opened:
+            raise UsageError(NO_SESSION.format(program=program))
         if not run.record.iterations:
             raise UsageError(NO_LOOP.format(program=program))
     resized = runs.resized(sizes, seed, resizes, plain[0])

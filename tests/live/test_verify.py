@@ -368,3 +368,11 @@ def test_a_program_without_a_session_cannot_be_resized(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "program.py: the program opens no session" in done.stderr
     assert "resize_lib.session()" in done.stderr
+
+
+def test_a_program_that_fails_before_its_session_fails(tmp_path: Path) -> None:
+    file = tmp_path / "program.py"
+    file.write_text("import resize_lib\nprint(1 / 0)\nrs = resize_lib.session()\n")
+    done = run_dq("verify", "--sizes", "1,2", "--", sys.executable, file)
+    assert done.returncode == 1
+    assert "on 1 without resizes it fails" in done.stdout and "ZeroDivisionError" in done.stdout
