@@ -153,8 +153,8 @@ EFFECTS = (
     "TicketEnded", "pool_for_queue", "succession_done", "back_from_copy", "succession_undone",
     "pool_for_growth", "pool_renew", "pool_unknown",
 )  # fmt: skip
-# An expansion onto a node that is drained while its ranks start; jobs on nodes that end soon; a pool
-# that is refused; resizes by restart that fail.
+# An expansion onto a node that is drained while its ranks start; jobs on nodes that end soon; a
+# pool that is refused; resizes by restart that fail.
 RARE = (355, 362, 496, *RENEWED, 139, *RESTARTED)
 
 

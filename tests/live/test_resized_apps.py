@@ -33,7 +33,7 @@ def test_the_result_is_right_after_growing_and_shrinking(
     ordered: Live, tmp_path: Path, app: str
 ) -> None:
     words = [f"apps/{app}.py", "--n", 480, "--block", 24, "--iterations", 55, "--check"]
-    gates = {3: 4, 15: "4x1", 27: 1, 39: 3}
+    gates: dict[int, int | str] = {3: 4, 15: "4x1", 27: 1, 39: 3}
     found = json.loads(walks.resized(ordered, tmp_path, words, gates, first=2))
     assert found["ok"]
     assert found["processors"] == 3
