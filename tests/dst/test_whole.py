@@ -156,12 +156,13 @@ EFFECTS = (
 # An expansion onto a node that is drained while its ranks start; jobs on nodes that end soon; a
 # pool that is refused; resizes by restart that fail.
 RARE = (355, 362, 496, *RENEWED, 139, *RESTARTED)
+SHOW_ALL = (361, 93, 1, 54, 44, 47, 355, 12, 28, 36, 67, 75)  # as they are now; found by a search
 
 
 def test_the_faults_do_happen() -> None:
     """Otherwise the tests above show nothing. Ends once each has been seen."""
     faults, effects = set(FAULTS), set(EFFECTS)
-    for seed in (*RARE, *range(100)):
+    for seed in dict.fromkeys((*SHOW_ALL, *RARE, *range(100))):
         world = World(seed).run()
         story = " ".join(world.trace)
         faults = {fault for fault in faults if fault not in story}
