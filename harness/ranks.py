@@ -54,6 +54,11 @@ LABELS = Recipe("mpiexec, labelled nodes", "mpiexec", "n01", ("n01", "n02", "n03
 LABELS_SPAWN = replace(LABELS, name="mpiexec, spawn", growth="spawn")
 
 
+def one_node(ranks: int) -> Recipe:
+    """What starts so many ranks on one node with the least computing: forks, but for one."""
+    return OWN if ranks > 1 else ONE_HOST
+
+
 def node_here() -> str:
     """In a rank: the name of its node."""
     return os.environ.get("DQ_NODE") or spelled_in_letters(os.environ["PMI_HOSTNAME"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from pathlib import Path
 
 from harness.commands import ROOT, ClusterError
@@ -11,39 +12,44 @@ from harness.live import Live
 GATED = ROOT / "tests" / "live" / "gated.py"
 
 
+EACH_ITERATION = ("--env", "DQ_REPORT_INTERVAL=0")  # is a remap point
+
+
 def up(cluster: Live, processors: int, folder: Path) -> None:
-    """Bring up a cluster that resizes only when asked to; every iteration is a remap point."""
+    """Bring up a cluster that resizes only when asked to."""
     config = folder / "walk.toml"
     config.write_text('[scheduler]\nresize = "none"\n')
     cluster.up(processors, "--config", config)
-    cluster.env["DQ_REPORT_INTERVAL"] = "0"
 
 
 def resized(
     cluster: Live,
     folder: Path,
     program: Sequence[object],
-    gates: Mapping[int, int],
+    gates: Mapping[int, int | str],
     limit_s: float = 240.0,
+    first: int = 1,
 ) -> str:
-    """Return what a Python program prints that starts on one processor and is resized.
+    """Return what a Python program prints that starts on `first` processors and is resized.
 
-    gates: the new size, by the number of iterations after which the job is asked to take it
+    gates: the new size, or grid, by the number of iterations after which the job is asked for it
     folder: for files of the gates, empty before
 
     Raises:
         ClusterError: the job did not end well, or not all of the resizes were carried out.
     """
-    sizes = sorted({1, *gates.values()})
-    chain = ",".join(map(str, sizes))
+    made = [first, *(prod(map(int, str(size).split("x"))) for size in gates.values())]
+    grids = [size for size in gates.values() if isinstance(size, str)]
+    chain = ",".join(map(str, [*sorted(set(made)), *grids]))
     gate = [GATED, folder, ",".join(map(str, gates))]
-    job = cluster.submit("-n", 1, "--sizes", chain, "--", "python", *gate, *program)
+    options = ("-n", first, "--sizes", chain, *EACH_ITERATION)
+    job = cluster.submit(*options, "--", "python", *gate, *program)
     for iteration, size in gates.items():
         there = folder / f"at-{iteration}"
         cluster.wait(job, lambda _, there=there: there.exists(), limit_s)  # type: ignore[misc]
         cluster.dq("resize", job, size)
         (folder / f"go-{iteration}").touch()
-    return _output(cluster, job, [1, *gates.values()], limit_s)
+    return _output(cluster, job, made, limit_s)
 
 
 def plain(cluster: Live, program: Sequence[object], limit_s: float = 240.0) -> str:

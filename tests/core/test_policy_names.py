@@ -10,6 +10,7 @@ import pytest
 
 from dq_server.core.model import events as ev
 from dq_server.core.model.errors import ConfigError
+from dq_server.core.policies import registry
 from dq_server.core.policies.registry import SETS
 from dq_server.core.settings import named_config
 from tests.core.cluster import Cluster, MakeCluster
@@ -129,3 +130,23 @@ def test_what_is_unknown_of_a_name_is_said() -> None:
         named_config("fast")
     with pytest.raises(ConfigError, match="unknown part 'fast' of 'easy\\+fast'; known: "):
         named_config("easy+fast")
+
+
+def test_names_of_our_own_are_found_without_a_look_at_installed_packages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The look takes longer than all else of it, at each start of a server."""
+    looks = 0
+
+    def offered() -> dict[str, object]:
+        nonlocal looks
+        looks += 1
+        return {}
+
+    monkeypatch.setattr(registry, "_offered", offered)
+    for name in SETS:
+        named_config(name)
+    assert not looks
+    with pytest.raises(ConfigError):
+        named_config("easy+fast")
+    assert looks, "another name may be a package's"

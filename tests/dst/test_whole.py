@@ -137,53 +137,52 @@ def test_a_seed_does_not_go_by_the_order_of_sets() -> None:
     assert len(told) == 1
 
 
+FAULTS = (
+    "server dies", "agent n", "cut n", "drain n", "remove n", "leave n", "resume n",
+    "holder 2 of ticket", "revoke p", "kill p", "out of time", "full disk of the server",
+    "full disk n", "power lost, 1", "keeper of", "clock set by +86400", "clock set by -3600",
+    "asleep for 3600",
+)  # fmt: skip
+# Of events, actions or decisions.
+EFFECTS = (
+    '"expand"', '"shrink"', '"regrid"', "user_resize", "node_lost", "resize_aborted",
+    "killed_by_user", "JobRestarts", "ArrayAccepted", '"retry"', "torn_down", "processes_lost",
+    "launch_failed", "JobAttached", "spawn_granted", "spawn_ended", "spawn_too_few",
+    "spawn_expansion", "NodeLeft", "BackgroundLoad", "UsageMeasured", "drain_shrink",
+    "drain_detour", "drain_withdrawn", '"drained"', "TicketPending", "TicketRefused",
+    "TicketEnded", "pool_for_queue", "succession_done", "back_from_copy", "succession_undone",
+    "pool_for_growth", "pool_renew", "pool_unknown",
+)  # fmt: skip
+# An expansion onto a node that is drained while its ranks start; jobs on nodes that end soon; a
+# pool that is refused; resizes by restart that fail.
+RARE = (355, 362, 496, *RENEWED, 139, *RESTARTED)
+SHOW_ALL = (361, 93, 1, 54, 44, 47, 355, 12, 28, 36, 67, 75)  # as they are now; found by a search
+
+
 def test_the_faults_do_happen() -> None:
-    """Otherwise the tests above show nothing."""
-    # An expansion onto a node that is drained while its ranks start; jobs on nodes that end soon;
-    # a pool that is refused; resizes by restart that fail.
-    rare = (355, 362, 496, *RENEWED, 139, *RESTARTED)
-    worlds = [World(seed).run() for seed in (*range(100), *rare)]
-    story = " ".join(line for world in worlds for line in world.trace)
-    for fault in (
-        "server dies",
-        "agent n",
-        "cut n",
-        "drain n",
-        "remove n",
-        "leave n",
-        "resume n",
-        "holder 2 of ticket",
-        "revoke p",
-        "kill p",
-        "out of time",
-        "full disk of the server",
-        "full disk n",
-        "power lost, 1",
-        "keeper of",
-        "clock set by +86400",
-        "clock set by -3600",
-        "asleep for 3600",
-    ):
-        assert fault in story
-    journal = [entry for world in worlds for entry in world.store.safe]
-    for what in ('"expand"', '"shrink"', '"regrid"', "user_resize", "node_lost", "resize_aborted",
-                 "killed_by_user", "JobRestarts",
-                 "ArrayAccepted", '"retry"', "torn_down", "processes_lost", "launch_failed",
-                 "JobAttached", "spawn_granted", "spawn_ended", "spawn_too_few",
-                 "spawn_expansion", "NodeLeft", "BackgroundLoad", "UsageMeasured",
-                 "drain_shrink", "drain_detour", "drain_withdrawn", '"drained"',
-                 "TicketPending", "TicketRefused", "TicketEnded", "pool_for_queue",
-                 "succession_done", "back_from_copy", "succession_undone",
-                 "pool_for_growth", "pool_renew", "pool_unknown"):  # fmt: skip
-        assert any(what in entry.actions or what in str(entry.event) for entry in journal) or any(
-            what.strip('"') in str(job.decisions)
-            for world in worlds
-            for job in world.last_server.scheduler.state.jobs.values()
-        ), what
+    """Otherwise the tests above show nothing. Ends once each has been seen."""
+    faults, effects = set(FAULTS), set(EFFECTS)
+    for seed in dict.fromkeys((*SHOW_ALL, *RARE, *range(100))):
+        world = World(seed).run()
+        story = " ".join(world.trace)
+        faults = {fault for fault in faults if fault not in story}
+        journal = " ".join(f"{entry.actions} {entry.event}" for entry in world.store.safe)
+        jobs = world.last_server.scheduler.state.jobs.values()
+        decisions = " ".join(str(job.decisions) for job in jobs)
+        effects = {
+            effect for effect in effects
+            if effect not in journal and effect.strip('"') not in decisions
+        }  # fmt: skip
+        if not faults and not effects:
+            return
+    pytest.fail(f"not seen: {sorted(faults | effects)}")
 
 
 def caught(first: int = 0, **world: Any) -> int:
-    """A seed whose run is wrong, from the `first` on; a failure if none of PLANTED_SEEDS is."""
+    """A seed whose run is wrong, from the `first` on; a failure if none of PLANTED_SEEDS is.
+
+    A `first` close to one that shows the bug saves the lives that do not.
+    """
     for seed in range(first, first + PLANTED_SEEDS):
         try:
             World(seed, **world).run()
@@ -202,7 +201,7 @@ class AcknowledgesFirst(Server):
 
 
 def test_an_acknowledgement_before_the_commit_is_caught() -> None:
-    caught(server_class=AcknowledgesFirst)
+    caught(first=15, server_class=AcknowledgesFirst)
 
 
 def test_an_end_that_is_acknowledged_in_a_stall_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +214,7 @@ def test_an_end_that_is_acknowledged_in_a_stall_is_caught(monkeypatch: pytest.Mo
         return m.Done() if said else answer
 
     monkeypatch.setattr(server, "answer", done)
-    caught(first=50)
+    caught(first=190)
 
 
 def test_a_commit_that_is_not_flushed_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,13 +281,13 @@ def test_ranks_that_end_for_a_resize_and_are_taken_for_done_are_caught(
 def test_a_copy_that_does_not_guard_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bug: a resize by restart that fails takes the job with it."""
     monkeypatch.setattr(protection, "is_guarded", lambda _: False)
-    assert caught(first=25_100) % 11 in (5, 6)  # one such life in 300 shows it
+    assert caught(first=25_130) % 11 in (5, 6)  # one such life in 300 shows it
 
 
 def test_a_job_that_is_not_rung_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bug: a job rests while it is to give way."""
     monkeypatch.setattr(SilentJobs, "note", lambda *_: None)
-    caught()
+    caught(first=80)
 
 
 class LaunchesAgain(Server):
@@ -362,7 +361,7 @@ def test_a_world_that_did_not_join_and_is_forgotten_is_caught(
 def test_a_lost_order_that_is_not_given_again_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bug 10: of a spawned world, whose processors would never come back."""
     monkeypatch.setattr(reconciliation, "start_world", lambda *_: None)
-    caught(first=170)
+    caught(first=325)
 
 
 def test_a_lost_start_that_is_not_ordered_again_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -407,13 +406,13 @@ def test_a_ticket_that_is_forgotten_when_it_is_given_back_is_caught(
 def test_ends_that_are_not_read_from_disk_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bug 17: an agent believes nothing of a keeper that was killed."""
     monkeypatch.setattr(local_start, "standing", lambda _: Standing.LOST)
-    caught()
+    caught(first=215)
 
 
 def test_lost_ranks_that_are_taken_for_ended_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bug 18: what a killed keeper wrote last is believed, whatever ran then."""
     monkeypatch.setattr(local_start, "standing", lambda _: Standing.KNOWN)
-    caught()
+    caught(first=15)
 
 
 def test_a_start_that_dies_with_its_keeper_and_fails_is_caught(
@@ -425,7 +424,7 @@ def test_a_start_that_dies_with_its_keeper_and_fails_is_caught(
         "_could_not_start",
         lambda job, ending: bool(ending.error) and job.state is JobState.STARTING,
     )
-    caught()
+    caught(first=100)
 
 
 def test_copies_that_are_not_saved_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:

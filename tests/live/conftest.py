@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from harness import walks
 from harness.live import LAUNCHERS, Live
 
 
@@ -45,3 +46,20 @@ def borrowed(shared: Live) -> Iterator[Live]:
     """The module's cluster; the jobs that a test has left are killed after it."""
     yield shared
     shared.kill_jobs()
+
+
+@pytest.fixture(scope="module")
+def commanded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """As `shared`, but jobs are resized by `dq resize` alone: see `ordered`."""
+    folder = tmp_path_factory.mktemp("dq")
+    live = Live(folder / "home")
+    walks.up(live, 4, folder)
+    yield live
+    live.clear()
+
+
+@pytest.fixture
+def ordered(commanded: Live) -> Iterator[Live]:
+    """The module's cluster that resizes only when ordered; a test's jobs are killed after it."""
+    yield commanded
+    commanded.kill_jobs()

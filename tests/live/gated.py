@@ -25,7 +25,7 @@ class GatedRuntime(runtime.Runtime):
     """Counts its iterations, in whichever loop."""
 
     made = 0
-    gated_size = 0  # at the gate passed last
+    gated = (0, 0)  # the grid at the gate passed last
     pause_s = 0.0
 
     def iteration_ends(self, elapsed_s: float, *, last: bool) -> None:
@@ -35,8 +35,8 @@ class GatedRuntime(runtime.Runtime):
             (FOLDER / f"at-{self.made}").touch()
             while not (FOLDER / f"go-{self.made}").exists():
                 time.sleep(0.01)
-            self.gated_size, self.pause_s = self.size, 0.05
-        if self.size == self.gated_size:
+            self.gated, self.pause_s = (self.grid.rows, self.grid.cols), 0.05
+        if self.gated == (self.grid.rows, self.grid.cols):
             time.sleep(self.pause_s)
             self.pause_s = min(2 * self.pause_s, PAUSE_S_MAX)
         super().iteration_ends(elapsed_s, last=last)

@@ -32,15 +32,6 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
     return Workshop.opened(tmp_path_factory.mktemp("c"))
 
 
-@pytest.fixture
-def fixed(live: Live, tmp_path: Path) -> Live:
-    """A cluster that resizes only when told to."""
-    config = tmp_path / "config.toml"
-    config.write_text('[scheduler]\nresize = "none"\n')
-    live.up(4, "--config", config)
-    return live
-
-
 def walked(cluster: Live, program: Sequence[object], sizes: Sequence[int]) -> tuple[Job, str]:
     """Start on one processor, bring the job to each size in turn; its end, and its output."""
     job = cluster.submit("-n", 1, "--sizes", "1,2,3,4", "--", *program)
@@ -62,13 +53,13 @@ def walked(cluster: Live, program: Sequence[object], sizes: Sequence[int]) -> tu
     return end, cluster.dq("logs", job)
 
 
-# Time for the resizes: 10 ms more in each step of the examples, until both have been made.
+# Time for the resizes: 20 ms more in each step of the examples, until both have been made.
 SLOWED = {
     "jacobi.c": (
         ("#include <stdio.h>", "#include <stdio.h>\n#include <unistd.h>\nstatic int on_4;"),
         (
             "change = sweep(",
-            "on_4 |= dq_size(dq) == 4;\n        if (!on_4 || dq_size(dq) != 1) usleep(10000);\n"
+            "on_4 |= dq_size(dq) == 4;\n        if (!on_4 || dq_size(dq) != 1) usleep(20000);\n"
             "        change = sweep(",
         ),
     ),
@@ -76,7 +67,7 @@ SLOWED = {
         ("#include <stdio.h>", "#include <stdio.h>\n#include <unistd.h>\nstatic int on_3;"),
         (
             "dq_exchange(dq,",
-            "on_3 |= dq_size(dq) == 3;\n        if (!on_3 || dq_size(dq) != 2) usleep(10000);\n"
+            "on_3 |= dq_size(dq) == 3;\n        if (!on_3 || dq_size(dq) != 2) usleep(20000);\n"
             "        dq_exchange(dq,",
         ),
     ),
@@ -91,7 +82,7 @@ SLOWED = {
         (
             "call dq_exchange(job,",
             "if (dq_size(job) == 3) on_3 = .true.\n"
-            "        if (.not. on_3 .or. dq_size(job) /= 2) call usleep(10000)\n"
+            "        if (.not. on_3 .or. dq_size(job) /= 2) call usleep(20000)\n"
             "        call dq_exchange(job,",
         ),
     ),
@@ -99,7 +90,7 @@ SLOWED = {
         ("#include <stdio.h>", "#include <stdio.h>\n#include <unistd.h>\nstatic int on_4;"),
         (
             "dq_grid(dq,",
-            "on_4 |= dq_size(dq) == 4;\n        if (!on_4 || dq_size(dq) != 2) usleep(10000);\n"
+            "on_4 |= dq_size(dq) == 4;\n        if (!on_4 || dq_size(dq) != 2) usleep(20000);\n"
             "        dq_grid(dq,",
         ),
     ),
@@ -114,7 +105,7 @@ SLOWED = {
         (
             "call dq_grid(job,",
             "if (dq_size(job) == 4) on_4 = .true.\n"
-            "        if (.not. on_4 .or. dq_size(job) /= 2) call usleep(10000)\n"
+            "        if (.not. on_4 .or. dq_size(job) /= 2) call usleep(20000)\n"
             "        call dq_grid(job,",
         ),
     ),
@@ -123,7 +114,7 @@ SLOWED = {
         (
             "for (int",
             "MPI_Comm_size(MPI_Comm_f2c(comm), &ranks);\n    on_4 |= ranks == 4;\n"
-            "    if (!on_4 || ranks != 1) usleep(10000);\n    for (int",
+            "    if (!on_4 || ranks != 1) usleep(20000);\n    for (int",
         ),
     ),
 }
@@ -144,9 +135,11 @@ def slowed_source(workshop: Workshop, name: str) -> Path:
     return source
 
 
-def test_jacobi_in_c_gives_the_digits_of_jacobi_in_python(fixed: Live, workshop: Workshop) -> None:
-    words = (60, 4000)
-    _, found = walked(fixed, [slowed(workshop, "jacobi.c"), *words], [2, 4, 1])
+def test_jacobi_in_c_gives_the_digits_of_jacobi_in_python(
+    ordered: Live, workshop: Workshop
+) -> None:
+    words = (60, 2000)
+    _, found = walked(ordered, [slowed(workshop, "jacobi.c"), *words], [2, 4, 1])
     plain = [sys.executable, "apps/jacobi.py", *map(str, words)]
     wanted = subprocess.run(plain, capture_output=True, text=True, timeout=200, check=True)
     assert found == wanted.stdout
@@ -155,9 +148,9 @@ def test_jacobi_in_c_gives_the_digits_of_jacobi_in_python(fixed: Live, workshop:
 @pytest.mark.parametrize(
     "name", ["stencil3d.c", pytest.param("stencil3d.f90", marks=needs_fortran)]
 )
-def test_blocks_with_ghosts_keep_their_digits(fixed: Live, workshop: Workshop, name: str) -> None:
-    n, steps = 12, 3000
-    _, found = walked(fixed, [slowed(workshop, name), n, steps], [3, 2])
+def test_blocks_with_ghosts_keep_their_digits(ordered: Live, workshop: Workshop, name: str) -> None:
+    n, steps = 12, 1500
+    _, found = walked(ordered, [slowed(workshop, name), n, steps], [3, 2])
     alone = [sys.executable, "-m", "dq_client.ranks", "-n", "1", "--"]
     plain = [*alone, str(workshop.compile(EXAMPLES / name)), str(n), str(steps)]
     wanted = subprocess.run(plain, capture_output=True, text=True, timeout=200, check=True)
@@ -177,7 +170,7 @@ def weighed_in_python(n: int, steps: int) -> float:
     return float((u[1:-1, 1:-1, 1:-1].ravel() * weights).sum())
 
 
-TURNS = 1000
+TURNS = 500
 GRIDS = ["1x1", "1x2", "2x2", "1x2"]
 
 
@@ -191,9 +184,9 @@ def grids(output: str) -> list[str]:
 
 
 @needs_scalapack
-def test_pdgetrf_in_c_is_right_on_every_grid(fixed: Live, workshop: Workshop) -> None:
+def test_pdgetrf_in_c_is_right_on_every_grid(ordered: Live, workshop: Workshop) -> None:
     program = slowed(workshop, "lu.c", scalapack=True)
-    _, output = walked(fixed, [program, 96, 16, TURNS], [2, 4, 2])
+    _, output = walked(ordered, [program, 96, 16, TURNS], [2, 4, 2])
     residuals = [float(x) for x in re.findall(r"residual (\S+)", output)]
     assert grids(output) == GRIDS
     assert len(residuals) == TURNS
@@ -203,9 +196,9 @@ def test_pdgetrf_in_c_is_right_on_every_grid(fixed: Live, workshop: Workshop) ->
 
 @needs_scalapack
 @needs_fortran
-def test_pdgetrf_in_fortran_is_right_on_every_grid(fixed: Live, workshop: Workshop) -> None:
+def test_pdgetrf_in_fortran_is_right_on_every_grid(ordered: Live, workshop: Workshop) -> None:
     program = slowed(workshop, "lu.f90", scalapack=True)
-    _, output = walked(fixed, [program, 96, 16, TURNS], [2, 4, 2])
+    _, output = walked(ordered, [program, 96, 16, TURNS], [2, 4, 2])
     errors = [float(x) for x in re.findall(r"error\s+(\S+)", output)]
     assert grids(output) == GRIDS
     assert len(errors) == TURNS
@@ -232,7 +225,7 @@ program items
     job = dq_open()
     call dq_block(job, "x", 1001, 2, DQ_DOUBLE)
     call dq_value(job, "shared", c_loc(shared), 16)
-    call dq_loop(job, 3000)
+    call dq_loop(job, 1500)
     do while (dq_next(job))
         x => dq_items(job, "x")
         part = dq_part(job, "x")
@@ -250,7 +243,7 @@ program items
         shared(2) = shared(2) + 1
         turn = dq_step(job)
         if (dq_size(job) == 4) on_4 = .true.
-        if (.not. on_4 .or. dq_size(job) /= 2) k = usleep(10000)  ! time for the resizes
+        if (.not. on_4 .or. dq_size(job) /= 2) k = usleep(20000)  ! time for the resizes
         if (wrong > 0) error stop "data have gone wrong"
     end do
     if (.not. dq_left(job)) &
@@ -261,11 +254,11 @@ end program
 
 
 @needs_fortran
-def test_a_fortran_program_keeps_its_items_and_values(fixed: Live, workshop: Workshop) -> None:
+def test_a_fortran_program_keeps_its_items_and_values(ordered: Live, workshop: Workshop) -> None:
     source = workshop.folder / "items.f90"
     source.write_text(FORTRAN)
-    _, output = walked(fixed, [workshop.compile(source)], [2, 4, 2])
-    assert sorted(output.splitlines()) == ["0 of 2 after turn 2999", "1 of 2 after turn 2999"]
+    _, output = walked(ordered, [workshop.compile(source)], [2, 4, 2])
+    assert sorted(output.splitlines()) == ["0 of 2 after turn 1499", "1 of 2 after turn 1499"]
 
 
 # Rank 0's first message is there, unexpected, when the others receive from anybody.
@@ -281,7 +274,7 @@ int main(int argc, char **argv)
     int sum = 0, on_4 = 0, got[3];
     dq_value(dq, "sum", &sum, sizeof sum);
     dq_value(dq, "on_4", &on_4, sizeof on_4);
-    dq_loop(dq, 3000);
+    dq_loop(dq, 1500);
     while (dq_next(dq)) {
         MPI_Comm comm = dq_comm(dq);
         on_4 |= dq_size(dq) == 4;
@@ -299,7 +292,7 @@ int main(int argc, char **argv)
                          2, comm, &status);
             if (got[0] != 0 || got[1] != 1 || got[2] != 2 || status.MPI_SOURCE != 0) return 9;
         }
-        if (!on_4 || dq_size(dq) != 1) usleep(10000);  // time for the resizes
+        if (!on_4 || dq_size(dq) != 1) usleep(20000);  // time for the resizes
         sum++;
     }
     if (dq_rank(dq) == 0) printf("%d turns on %d\\n", sum, dq_size(dq));  // ends those that left
@@ -310,18 +303,20 @@ int main(int argc, char **argv)
 """
 
 
-def test_receives_from_any_source_reach_ranks_that_joined(fixed: Live, workshop: Workshop) -> None:
-    _, output = walked(fixed, [workshop.compile_text("any_source", ANY_SOURCE)], [2, 4, 1])
-    assert output == "3000 turns on 1\n"
+def test_receives_from_any_source_reach_ranks_that_joined(
+    ordered: Live, workshop: Workshop
+) -> None:
+    _, output = walked(ordered, [workshop.compile_text("any_source", ANY_SOURCE)], [2, 4, 1])
+    assert output == "1500 turns on 1\n"
 
 
-def test_a_loop_in_python_around_a_step_in_c(fixed: Live, workshop: Workshop) -> None:
+def test_a_loop_in_python_around_a_step_in_c(ordered: Live, workshop: Workshop) -> None:
     library = workshop.folder / "step.so"
     mpicc = Path(sys.executable).parent / "mpicc"
     source = slowed_source(workshop, "step.c")
     words = list(map(str, [mpicc, "-O2", "-shared", "-fPIC", "-o", library, source]))
     subprocess.run(words, check=True, timeout=200)
-    n, turns = 1000000, 4000
+    n, turns = 100000, 2000
     program = ["python", EXAMPLES / "around.py", library, n, turns]
-    _, output = walked(fixed, program, [2, 4, 1])
+    _, output = walked(ordered, program, [2, 4, 1])
     assert output == f"total {n * (n - 1) // 2 + n * turns}\n"

@@ -53,7 +53,7 @@ def env(place: Path) -> dict[str, str]:
 def test_the_demo_finds_a_sweet_spot_and_keeps_its_contract(place: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     done = subprocess.run(
-        [*DEMO, "--json", "--n", "1200", "-o", str(page)],
+        [*DEMO, "--json", "--n", "800", "-o", str(page)],
         env=env(place), capture_output=True, text=True, timeout=400, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -97,9 +97,10 @@ def test_the_limits_of_the_configuration_hold(live: Live, tmp_path: Path) -> Non
 
 
 def test_amr_grows_with_its_cells_shrinks_with_them_and_is_right(cluster: Live) -> None:
-    # A malleable job would take all four at once: this one gets what it asks for. There
-    # are so many steps that a rank has started long before the cells become fewer again.
-    job = cluster.submit(*EVOLVING, "--", "python", "-m", "apps.amr", "--steps", 20000,
+    # A malleable job would take all four at once: this one gets what it asks for. It waits for
+    # ranks that join: they have started before the cells become fewer again.
+    waits = ("--env", "DQ_WAIT_FOR_RANKS=1", "--env", "DQ_REPORT_INTERVAL=0")
+    job = cluster.submit(*EVOLVING, *waits, "--", "python", "-m", "apps.amr", "--steps", 2000,
                          "--blocks", 8, "--cells-per-rank", 280, "--max", 3, "--check")  # fmt: skip
     end = cluster.wait_end(job, 240)
     assert end["state"] == "done"

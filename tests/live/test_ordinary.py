@@ -156,7 +156,7 @@ def test_the_programs_are_right_without_a_server(kind: str) -> None:
 def test_the_programs_are_right_where_a_resize_is_a_restart(kind: str) -> None:
     """Refused by what the copy cannot have, at most; never wrong."""
     chosen = programs(kind) if kind == "right" else programs(kind)[::3]
-    runs = list(resized_runs(chosen, ranks=2, growth="restart"))
+    runs = list(resized_runs(chosen, resizes=FEW, ranks=2, growth="restart"))
     faults = [run.line for run in runs if run.outcome not in (Outcome.RIGHT, Outcome.REFUSED)]
     assert not faults, "\n".join(faults)
 

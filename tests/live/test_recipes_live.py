@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -70,22 +69,6 @@ command = ["{command}", "--ranks", "{ranks}"]
 words = ["--resume", "{checkpoint}"]
 """
 STEPS = 20
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    """A cluster that resizes only when told to."""
-    folder = tmp_path_factory.mktemp("dq")
-    live, config = Live(folder / "home"), folder / "config.toml"
-    config.write_text('[scheduler]\nresize = "none"\n')
-    live.up(4, "--config", config)
-    yield live
-    live.clear()
-
-
-@pytest.fixture
-def ordered(borrowed: Live) -> Live:
-    return borrowed
 
 
 def submitted(

@@ -9,18 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from harness import walks
 from harness.live import Job, Live
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi]
-
-
-@pytest.fixture
-def fixed(live: Live, tmp_path: Path) -> Live:
-    """A cluster that resizes only when told to: `dq resize`."""
-    config = tmp_path / "config.toml"
-    config.write_text('[scheduler]\nresize = "none"\n')
-    live.up(4, "--config", config)
-    return live
 
 
 def is_on(size: int | str, job: Job) -> bool:
@@ -37,29 +29,34 @@ def walk(cluster: Live, job: int, sizes: Sequence[int | str]) -> None:
 
 
 @pytest.mark.parametrize("app", ["matmul", "lu"])
-def test_the_result_is_right_after_growing_and_shrinking(fixed: Live, app: str) -> None:
-    job = fixed.submit("-n", 2, "--sizes", "1,2,3,4,4x1", "--", "python", "-m", f"apps.{app}",
-                       "--n", 900, "--block", 24, "--iterations", 250, "--check")  # fmt: skip
-    walk(fixed, job, [4, "4x1", 1, 3])
-    end = fixed.wait_end(job)
-    assert end["state"] == "done", fixed.dq("logs", job, "--err")
-    assert [s["processors"] for s in end["sizes"]] == [2, 4, 4, 1, 3]
-    found = json.loads(fixed.dq("logs", job))
+def test_the_result_is_right_after_growing_and_shrinking(
+    ordered: Live, tmp_path: Path, app: str
+) -> None:
+    words = [f"apps/{app}.py", "--n", 480, "--block", 24, "--iterations", 55, "--check"]
+    gates: dict[int, int | str] = {3: 4, 15: "4x1", 27: 1, 39: 3}
+    found = json.loads(walks.resized(ordered, tmp_path, words, gates, first=2))
     assert found["ok"]
     assert found["processors"] == 3
 
 
-def test_cartesian_arrays_end_bit_by_bit_as_without_resizes(fixed: Live) -> None:
-    words = (25, 30000)
-    job = fixed.submit(
-        "-n", 2, "--sizes", "1,2,3,4", "--", "python", "apps/stencil3d.py", *words
-    )  # fmt: skip
-    walk(fixed, job, [4, 1, 3])
-    assert fixed.wait_end(job)["state"] == "done", fixed.dq("logs", job, "--err")
-    plain = fixed.submit("-n", 1, "--", "python", "docs/examples/plain/stencil3d.py", *words)
-    assert fixed.wait_end(plain)["state"] == "done"
-    assert fixed.dq("logs", job) == fixed.dq("logs", plain)
-    assert "field" in fixed.dq("logs", job)
+@pytest.mark.parametrize(
+    ("app", "words", "gates", "says"),
+    [
+        ("stencil3d.py", (25, 300), {3: 4, 15: 1, 27: 3}, "field"),
+        ("jacobi.py", (200, 300), {3: 4, 15: 2}, "change"),
+    ],
+)
+def test_the_last_bit_is_that_of_a_run_without_resizes(
+    ordered: Live,
+    tmp_path: Path,
+    app: str,
+    words: tuple[int, ...],
+    gates: dict[int, int | str],
+    says: str,
+) -> None:
+    resized = walks.resized(ordered, tmp_path, [f"apps/{app}", *words], gates)
+    assert resized == walks.plain(ordered, [f"docs/examples/plain/{app}", *words])
+    assert says in resized
 
 
 CHOOSY = """
@@ -72,36 +69,20 @@ with resize_lib.session({}) as rs:
 """
 
 
-def test_a_program_is_never_on_a_size_that_it_cannot_run_on(fixed: Live, tmp_path: Path) -> None:
+def test_a_program_is_never_on_a_size_that_it_cannot_run_on(ordered: Live, tmp_path: Path) -> None:
     program, other = tmp_path / "choosy.py", tmp_path / "other.py"
     program.write_text(CHOOSY.format('legal=("divides", 6)', ""))
     other.write_text(CHOOSY.format("", 'rs.legal("divides", 6)'))
-    job = fixed.submit("-n", 2, "--sizes", "1,2,3,4", "--", "python", other)
-    fixed.wait(job, lambda j: j["remap_points"] > 0)
-    refused = fixed.run("resize", job, 4)
+    job = ordered.submit("-n", 2, "--sizes", "1,2,3,4", "--", "python", other)
+    ordered.wait(job, lambda j: j["remap_points"] > 0)
+    refused = ordered.run("resize", job, 4)
     assert refused.returncode == 4
     assert "size 4 is not among the job's legal sizes 1, 2, 3" in refused.stderr
     assert "its program can run on 1, 2, 3" in refused.stderr
-    walk(fixed, job, [3, 1])
-    assert json.loads(fixed.dq("job", job, "--json"))["legal_sizes"] == [1, 2, 3]
-    fixed.dq("kill", job)
-    wrong = fixed.submit("-n", 4, "--", "python", program)
-    end = fixed.wait_end(wrong)
+    walk(ordered, job, [3, 1])
+    assert json.loads(ordered.dq("job", job, "--json"))["legal_sizes"] == [1, 2, 3]
+    ordered.dq("kill", job)
+    wrong = ordered.submit("-n", 4, "--", "python", program)
+    end = ordered.wait_end(wrong)
     assert end["state"] == "failed"
     assert "the program can run on 1, 2, 3, 6 ranks, not on 4" in end["reason"]
-
-
-def test_jacobi_gives_the_same_digits_after_resizes(fixed: Live) -> None:
-    words = ("--", "python", "{}/jacobi.py", 200, 9000)
-
-    def submit(folder: str, *sizes: str) -> int:
-        named = [str(w).format(folder) for w in words]
-        return fixed.submit("-n", 1, *sizes, *named)
-
-    job = submit("apps", "--sizes", "1,2,4")
-    walk(fixed, job, [4, 2])
-    assert fixed.wait_end(job)["state"] == "done", fixed.dq("logs", job, "--err")
-    plain = submit("docs/examples/plain")
-    assert fixed.wait_end(plain)["state"] == "done"
-    assert fixed.dq("logs", job) == fixed.dq("logs", plain)
-    assert "change" in fixed.dq("logs", job)

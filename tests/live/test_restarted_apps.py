@@ -62,10 +62,12 @@ def walk(cluster: Live, job: int, *sizes: int) -> None:
         cluster.wait(job, lambda j, before=before: j["remap_points"] > before + 1)  # type: ignore[misc]
 
 
-def test_the_demos_matmul_is_right_after_growing_and_shrinking(restarting: Live) -> None:
-    job = restarting.submit("-n", 1, "--sizes", "1,2,4", "--", "python", "-m", "apps.matmul",
-                            "--n", 900, "--block", 24, "--iterations", 120, "--check")  # fmt: skip
+def test_a_product_is_right_after_growing_and_shrinking(restarting: Live, tmp_path: Path) -> None:
+    stop = tmp_path / "stop"
+    job = restarting.submit("-n", 1, "--sizes", "1,2,4", "--", "python", "-m", "tests.live.growing",
+                            "--iterations", 100_000, "--seconds", 0.1, "--stop", stop)  # fmt: skip
     walk(restarting, job, 2, 4, 2)
+    stop.touch()
     end = restarting.wait_end(job)
     assert end["state"] == "done", restarting.dq("logs", job, "--err")
     assert [s["processors"] for s in end["sizes"]] == [1, 2, 4, 2]
@@ -102,6 +104,7 @@ ALIKE = [
 ]  # fmt: skip
 ON_ROOT = ["results_on_root", "curve_on_root", "best_on_root", "patience_on_root", "log_kept_open"]
 OWN = ["rank_zero_history", "own_random"]
+RESTARTS = 5  # of each; growth and shrink
 
 
 @pytest.fixture
@@ -116,9 +119,9 @@ def test_ordinary_variables_are_right_after_restarts() -> None:
     """Those that all ranks have alike, and those that rank 0 has for itself."""
     chosen = [PROGRAMS / "right" / f"{name}.py" for name in ALIKE + ON_ROOT]
     chosen += [PROGRAMS / "scratch" / f"{name}.py" for name in OWN]
-    runs = list(resized_runs(chosen, ranks=2, growth="restart"))
+    runs = list(resized_runs(chosen, resizes=RESTARTS, ranks=2, growth="restart"))
     assert not [run.line for run in runs if run.outcome is not Outcome.RIGHT]
-    assert all(len(run.sizes) > 4 for run in runs)
+    assert all(len(run.sizes) == RESTARTS + 1 for run in runs)
 
 
 REFUSED = ["rank_sums", "generator_loader", "sorted_around", "batches_of_rank"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.ranks import ONE_HOST, run_job
+from harness.ranks import ONE_HOST, one_node, run_job
 
 pytestmark = pytest.mark.mpi
 PROGRAMS = Path(__file__).with_name("programs")
@@ -16,7 +16,7 @@ SIZES = [1, 2, 6]
 
 def check(story: str, ranks: int, *, seed: int = 0, env: dict[str, str] | None = None) -> None:
     program = [str(PROGRAMS / "kernels.py"), story, str(seed)]
-    ended = run_job(ONE_HOST, ranks, program, env=env)
+    ended = run_job(one_node(ranks), ranks, program, env=env)
     assert ended.code == 0, ended.err
     result = json.loads(ended.out.splitlines()[-1])
     assert result["failures"] == []

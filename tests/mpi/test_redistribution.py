@@ -7,17 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from harness.ranks import LABELS, ONE_HOST, Recipe, run_job
+from harness.ranks import LABELS, ONE_HOST, Recipe, one_node, run_job
 
 pytestmark = pytest.mark.mpi
 PROGRAMS = Path(__file__).with_name("programs")
 
 
 def tell(
-    story: str, ranks: int, *, seed: int = 0, at_least: int | None = None, recipe: Recipe = ONE_HOST
+    story: str,
+    ranks: int,
+    *,
+    seed: int = 0,
+    at_least: int | None = None,
+    recipe: Recipe | None = None,
 ) -> None:
     program = [str(PROGRAMS / "redistribution.py"), story, str(seed)]
-    ended = run_job(recipe, ranks, program)
+    ended = run_job(recipe or one_node(ranks), ranks, program)
     assert ended.code == 0, ended.err
     result = json.loads(ended.out.splitlines()[-1])
     assert result["checked"] >= (ranks if at_least is None else at_least)
@@ -126,4 +131,4 @@ def test_open_files_and_kept_memory_stay_flat() -> None:
 
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_spawned_and_merged_ranks_take_part(ranks: int) -> None:
-    tell("across_a_spawned_communicator", ranks, seed=ranks, at_least=25)
+    tell("across_a_spawned_communicator", ranks, seed=ranks, at_least=25, recipe=ONE_HOST)

@@ -13,7 +13,7 @@ import resize_lib
 from mpi4py import MPI
 
 def pause():
-    time.sleep(0.04)  # else a job is over before it is resized
+    time.sleep(0.04 if MPI.COMM_WORLD.size == 1 else 0.001)  # else it is over before it grows
 """
 
 SESSION = """\
