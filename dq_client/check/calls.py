@@ -11,7 +11,7 @@ from abc import abstractmethod
 from dataclasses import replace
 
 from dq_client.check import words as w
-from dq_client.check.effects import Effects
+from dq_client.check.communication import Communication, source_of
 from dq_client.check.flow import NOTHING, Value
 from dq_client.check.given import Given, item_of, item_parts
 from dq_client.check.graph import Body, Call, Node
@@ -21,7 +21,7 @@ from dq_client.check.scopes import Scope
 VIEW = "@view"  # in what a function leaves: which part of a slot its result is
 
 
-class Calls(Effects):
+class Calls(Communication):
     """Reads calls."""
 
     @abstractmethod
@@ -41,7 +41,7 @@ class Calls(Effects):
         name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
         what, _, method = called.kind.partition(":")
         if what == w.METHOD:
-            return self._of_comm(method, given, node.lineno)
+            return self.of_comm(node, method, given)
         target, owner = self._target(func, base, called)
         if isinstance(target, Scope):
             back = self.known(target, owner, given, node.lineno)
@@ -239,17 +239,19 @@ class Calls(Effects):
         if base.kind == w.COMM or (
             base.kind in ("", "module:MPI") and name in ("Get_rank", "Get_size")
         ):
-            return self._of_comm(name, given, node.lineno)
+            return self.of_comm(node, name, given)
         if base.kind == w.OBJECT:
             return self._of_object(name, base, given)
+        if name == "getattr" and given.args and given.args[0].kind in (w.SESSION, w.COMM, w.GRID):
+            return source_of(w.RANK | w.SIZE)
         if name in w.TIMES and (module or not base.nodes):
-            return _source(w.TIME)
+            return source_of(w.TIME)
         if name == "Get_processor_name":
-            return _source(w.RANK)
+            return source_of(w.RANK)
         if name == "getenv" or (name == "get" and "environ" in ast.unparse(node.func)):
             return _of_environment(node)
         if name in w.PROCESSES and (module or not base.nodes) and not self._is_ours(name):
-            return _source(w.IDENTITY if name == "id" else w.PROCESS)
+            return source_of(w.IDENTITY if name == "id" else w.PROCESS)
         opens = name == "open" or (name == "Open" and module == "MPI.File")
         if opens or (base.kind == w.FILE and name.startswith("read")):
             return Value([Node(source=w.PROCESS)], w.FILE) if opens else NOTHING
@@ -317,36 +319,6 @@ class Calls(Effects):
         number, _, name = slot[1:].partition(":") if slot[0] == "^" else ("", "", slot)
         self.program.kept.add((int(number or self.scope.number), name))
 
-    def _of_comm(self, name: str, given: Given, line: int) -> Value:
-        low = name.lower()
-        if name in ("Get_rank", "Get_size"):
-            return _source(w.RANK if name == "Get_rank" else w.SIZE)
-        if low in w.MAKES_COMM or low.startswith("create_"):
-            return Value(kind=w.COMM)
-        if low in ("get_coords", "get_topo", "get_cart_rank", "shift"):
-            return _source(w.RANK)
-        if low not in w.EQUAL | w.SINGLE:
-            return Value(given.nodes)
-        buffer = given.received(low) if name[0].isupper() else None
-        from_one = low in w.FROM_ONE
-        only_received = buffer if from_one and not low.endswith("_replace") else None
-        self.sink([n for v in given.values if v is not only_received for n in v.nodes])
-        self.sink(given.rest)
-        self.program.communication.append((self.scope.number, line))
-        source = 0 if low in w.EQUAL else w.RANK | w.DIVIDED.get(low, 0)
-        received, result = Node(source=source), Node(source=source)
-        received.received = result.received = from_one
-        received.shared = result.shared = low in w.EQUAL
-        if buffer is not None:
-            control = self.control
-            if from_one:  # from MPI.PROC_NULL nothing comes
-                self.control = self.condition([])
-                self.control.branches = [Node(given.numbers(buffer))]
-            self.change(buffer, received, line)
-            self.control = control
-        result.gathered = name in ("allgather", "iallgather")
-        return Value([result], passed=result.gathered)
-
     def _of_object(self, name: str, base: Value, given: Given) -> Value:
         self.sink(given.nodes)
         if name in w.ALIKE_OBJECT:
@@ -359,6 +331,8 @@ class Calls(Effects):
         self, node: ast.Call, name: str, base: Value, given: Given, module: str, discarded: bool
     ) -> Value:
         nodes = [*base.nodes, *given.nodes]
+        if any(v.kind in (f"{w.METHOD}:Get_size", f"{w.METHOD}:Get_rank") for v in given.values):
+            nodes.append(Node(source=w.RANK | w.SIZE))  # it may be called
         line = node.lineno
         if name in w.SHOWS or base.kind in (w.SHOW, w.FILE):
             return NOTHING
@@ -436,11 +410,7 @@ class Calls(Effects):
         return None
 
 
-def _source(bits: int) -> Value:
-    return Value([Node(source=bits)], w.PLAIN)
-
-
 def _of_environment(node: ast.Call) -> Value:
     text = next((a.value for a in node.args if isinstance(a, ast.Constant)), "")
     bits = w.of_environment(text) if isinstance(text, str) else 0
-    return _source(bits) if bits else NOTHING
+    return source_of(bits) if bits else NOTHING

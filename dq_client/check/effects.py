@@ -6,7 +6,8 @@ import ast
 
 from dq_client.check import words as w
 from dq_client.check.flow import Flow, Value
-from dq_client.check.graph import Node
+from dq_client.check.graph import Item, Node
+from dq_client.check.scopes import is_view, is_whole
 
 
 class Effects(Flow):
@@ -22,6 +23,23 @@ class Effects(Flow):
         item.index, item.under = index, self.control
         return item
 
+    def which(self, node: ast.Subscript) -> Item | None:
+        """An item as it is written; None: of a view whose place is not known."""
+        indices: list[ast.expr] = []
+        part: ast.expr = node
+        while isinstance(part, ast.Subscript):
+            indices += [] if is_whole(part.slice) else [part.slice]
+            part = part.value
+        slot = self.slot(part.id) if isinstance(part, ast.Name) else self.path(part)
+        names = [n.id for each in indices for n in ast.walk(each) if isinstance(n, ast.Name)]
+        versions = [self.get(self.slot(name)) for name in names]
+        if not slot or self.alias(slot) or slot in self.members:
+            view = self.items.get(slot)
+            if view is None:
+                return None
+            indices, versions = [*indices, *view.indices], [*versions, *view.versions]
+        return Item(indices, tuple(versions), is_view(node.slice))
+
     def change(self, value: Value, node: Node, line: int, inside: tuple[str, ...] = ()) -> None:
         """What stands in a slot, or in a container, was changed in place.
 
@@ -30,7 +48,7 @@ class Effects(Flow):
         container = value.within or self.members.get(value.path, "")
         if container and container not in inside:  # `node = node[key]` is an item of itself
             item = Node(node.computed, passed=node.passed, kept=[*node.kept, self.get(container)])
-            item.received = node.received
+            item.received, item.which = node.received, node.which
             item.index = value.view or next((n.index for n in value.nodes if n.index), None)
             self.change(Value(path=container), item, line, (*inside, container))
         if not value.path:

@@ -10,13 +10,14 @@ import ast
 from dataclasses import replace
 from typing import TypeAlias
 
+from dq_client.check.answer import UNKNOWN, Variable
 from dq_client.check.hidden import hides_loop, names_held, names_iterated
 from dq_client.check.late_files import opens_for_itself
 from dq_client.check.liveness import Liveness
 from dq_client.check.program import Program
 from dq_client.check.scopes import Scope, scopes_of
 from dq_client.check.statements import program_of
-from dq_client.check.view import UNKNOWN, Variable, View
+from dq_client.check.view import View
 
 __all__ = ["Facts", "Variable", "facts_of"]
 
@@ -83,6 +84,16 @@ class Facts:
             found = self._view(owner.number, key[1], running).variable(name)
             self._variables[key] = replace(found, file=self.file)
         return self._variables[key]
+
+    def kept(self, function: int, name: str, running: Lines = ()) -> Variable:
+        """Facts about what that function keeps: a parameter's default value, or a cell."""
+        scope = self._scope(function, function)
+        if scope is None or not self.known:
+            return UNKNOWN
+        owner = scope.owner(name)
+        view = self._view(owner.number, 0, running)
+        found = view.default(name) if owner is scope else view.cell(name)
+        return replace(found, file=self.file)
 
     def iterated(self, line: int) -> dict[str, int]:
         """Names, and attributes with a dot, that plain loops around `line` have gone over."""

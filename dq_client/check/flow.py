@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from dq_client.check.graph import Body, Call, Node
+from dq_client.check.graph import Body, Call, Item, Node
 from dq_client.check.program import Loop, Program
 from dq_client.check.scopes import Function, Scope
 from dq_client.check.words import BY_NAME
@@ -46,6 +46,7 @@ class Value:
     view: list[Node] = field(default_factory=list)  # which part of that slot it is; empty: all
     parts: tuple[Value, ...] = ()  # what its items are made of, as those of zip(a, b)
     made: Call | None = None  # the object that this call of __init__ has made
+    item: Item | None = None  # which item of a variable it is
 
     def node(self) -> Node:
         """As one node."""
@@ -89,6 +90,7 @@ class Flow:
         self.binds: dict[str, int] = {}
         self.members: dict[str, str] = {}  # slots that have an item of a container: whose
         self.views: dict[str, list[Node]] = {}  # of both: which part it is
+        self.items: dict[str, Item | None] = {}  # the same, as it is written
 
     # --- slots ------------------------------------------------------------------------------------
 
@@ -171,6 +173,7 @@ class Flow:
         self.aliases.pop(slot, None)
         self.members.pop(slot, None)
         self.views.pop(slot, None)
+        self.items.pop(slot, None)
         if _base(slot) in self._with_attributes:
             for known in [k for k in self.now if k.startswith(slot + ".")]:
                 del self.now[known]

@@ -7,6 +7,7 @@ same call. So `f(rank)` and `f(3)` are kept apart. A question is a walk over the
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -23,7 +24,7 @@ class Node:
         *("branches", "call", "control", "computed", "divisor", "ends_loop", "file_line"),
         *("gathered", "index", "kept"),
         *("kind", "on_root", "opaque", "ordered", "out", "passed", "rebound", "received", "root"),
-        *("scope", "shared", "sliced", "source", "under", "varies"),
+        *("scope", "shared", "sliced", "source", "under", "varies", "which"),
     )
 
     def __init__(
@@ -48,6 +49,7 @@ class Node:
         self.divisor: list[Node] = []  # of `a % b`: what b is
         self.index: list[Node] | None = None  # of an item that is read, or changed: which one
         self.sliced = False  # of an item that is changed: it is a range of an array, as a[:n]
+        self.which: Item | None = None  # of an item that is read, or changed: as it is written
         self.under: Node | None = None  # of an item that is read: the condition under which
         self.gathered = False  # a list with an entry of each rank
         self.shared = False  # the result of a collective call, the same on all ranks
@@ -59,6 +61,23 @@ class Node:
         self.opaque = False  # the result of a function that is not known
         self.scope, self.file_line = -1, 0  # where a variable gets this version
         self.rebound = False  # as another object, not by a change of the one it is
+
+
+@dataclass(eq=False, slots=True)
+class Item:
+    """An item as it is written: `[k, :n]`, with the versions that its names have there.
+
+    is_range: it is a part of an array, and to take it makes no copy
+    """
+
+    indices: list[ast.expr]
+    versions: tuple[Node, ...]
+    is_range: bool
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for what is surely the same item."""
+        return (*map(ast.dump, self.indices), *self.versions)
 
 
 @dataclass(eq=False, slots=True)

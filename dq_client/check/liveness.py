@@ -56,6 +56,8 @@ class Liveness:
     def _at(self, line: int, *, again: bool) -> Names:
         scope = self._scope
         everything = frozenset(scope.bound)
+        if scope.parent is None:  # by exec, or in globals(), names are bound that no line shows
+            everything |= scope.free
         body = scope.node.body
         found = _statement_at(body, line) if isinstance(body, list) else None
         if found is None or scope.reads_all:

@@ -92,7 +92,7 @@ class Program:
             heads = [n for o in self.loops for n in (*o.heads.values(), *o.entered.values())]
             roots = [n for body in self.bodies.values() for n in body.roots.values()]
             indexed = [n for pair in self.indexed for n in pair]
-            others = [*self.sinks, *self.value_changes, *indexed]
+            others = [*self.sinks, *self.value_changes, *indexed, *self.defaults.values()]
             self._whole = Whole([*versions, *heads, *roots, *others])
         return self._whole
 
@@ -127,6 +127,10 @@ class Program:
         """The method of this name, if one class of the file alone has it."""
         found = self._methods.get(name, [])
         return found[0] if len(found) == 1 else None
+
+    def is_tuple(self, class_name: str) -> bool:
+        """Whether a class of the file is a NamedTuple, whose attributes are its items."""
+        return class_name in self.classes and "NamedTuple" in self.classes[class_name].bases
 
     def is_closed(self, class_name: str) -> bool:
         """Whether a class is the file's alone: no base of it may do anything unseen."""

@@ -10,12 +10,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Container, Iterable, Iterator
 from enum import Enum, auto
+from typing import TypeAlias
 
 from dq_client.check import words as w
-from dq_client.check.graph import STATES_MAX, Node, Stack, Whole, edges, left_over, made_of
+from dq_client.check.graph import STATES_MAX, Call, Node, Stack, Whole, edges, left_over, made_of
 from dq_client.check.program import Program
 
 PLACES = w.RANK | w.SIZE
+Counts: TypeAlias = Callable[[Call], bool]  # whether a function may be entered by a call
 
 
 class Role(Enum):
@@ -32,16 +34,23 @@ class Role(Enum):
 
 
 def role_of(
-    changes: list[Node], heads: list[Node], whole: Whole, matter: set[Node], *, accumulates: bool
+    changes: list[Node],
+    heads: list[Node],
+    whole: Whole,
+    matter: set[Node],
+    counts: Counts,
+    *,
+    accumulates: bool,
 ) -> Role:
     """Tell what a variable is.
 
     changes: its versions in the loop. heads: those at the loop's head, or where functions begin
-    matter: nodes that lead beyond the program's own variables
+    matter: nodes that lead beyond the program's own variables. counts: calls that lead to the loop
+    or are in it
     """
     made = [node for each in changes for node in _made(each)]
     received = any(_is_received(each) for each in made)
-    parts = [part for each in made for part in _branches(each)]
+    parts = [part for each in made for part in _branches(each, counts)]
     judged = [_place(part) for part in parts]
     by_place = [bits for bits, varies in judged if bits & w.RANK and not varies]
     elects = any(bits & w.SIZE for bits in by_place)
@@ -58,7 +67,9 @@ def role_of(
     return Role.AGAIN if received or elects else Role.NONE
 
 
-def is_past(changes: list[Node], heads: list[Node], program: Program, made_of: int) -> bool:
+def is_past(
+    changes: list[Node], heads: list[Node], program: Program, counts: Counts, made_of: int
+) -> bool:
     """Whether what an iteration makes of the rank's part of the data is used in the next one.
 
     The part is another one after a resize, be it of declared data or one that the program computes
@@ -70,7 +81,7 @@ def is_past(changes: list[Node], heads: list[Node], program: Program, made_of: i
         own = [base for base, index in program.indexed if _is_neighbour(index, whole)]
         if any(set(heads) & _passed(base) for base in own):
             return True
-    by_hand = bool(made_of & w.SIZE) and _is_divided(changes)
+    by_hand = bool(made_of & w.SIZE) and _is_divided(changes, heads, whole, counts)
     of_data = bool(made_of & w.PART)
     if not (of_data or by_hand) or made_of & w.CLOCK:
         return False
@@ -78,7 +89,9 @@ def is_past(changes: list[Node], heads: list[Node], program: Program, made_of: i
         is_part = of_data and _is_range_of_part(change)
         if change.kept and not is_part and not (by_hand and _is_one_item(change)):
             return False
-    todo, seen, sinks = list(heads), {*heads, *changes}, set(program.sinks)
+    # `n = n or size` leaves the old value where there is one.
+    made = {c for c in changes if c.kept or left_over([c]).isdisjoint(heads)}
+    todo, seen, sinks = list(heads), {*heads, *made}, set(program.sinks)
     while todo:
         node = todo.pop()
         for user in whole.users(node):
@@ -90,7 +103,7 @@ def is_past(changes: list[Node], heads: list[Node], program: Program, made_of: i
     return False
 
 
-def own_items(changes: list[Node], heads: list[Node], program: Program) -> Role:
+def own_items(changes: list[Node], heads: list[Node], program: Program, counts: Counts) -> Role:
     """OWN_ITEMS if each rank sets items that are its own, and the whole is used later; else NONE.
 
     Such as `results[step] = f(step)` on one rank, added up after the loop. Not if all ranks have
@@ -98,11 +111,11 @@ def own_items(changes: list[Node], heads: list[Node], program: Program) -> Role:
     if they are the same items in each iteration: after a resize two ranks have them.
     """
     left = left_over(heads)
-    own = [each for each in changes if each.kept and each in left and _is_own_item(each)]
+    own = [each for each in changes if each.kept and each in left and _is_own_item(each, counts)]
     if not own or not _is_used_as_whole(heads, program):
         return Role.NONE
     varying = {node for loop in program.loops if loop.over_iterations for node in loop.varying}
-    parts = [part for each in own for part in (*(each.index or ()), *_branches(each))]
+    parts = [part for each in own for part in (*(each.index or ()), *_branches(each, counts))]
     is_other = not varying.isdisjoint(_near(parts))
     return Role.OWN_ITEMS if is_other or not varying else Role.PAST
 
@@ -113,7 +126,7 @@ def _is_used_as_whole(heads: list[Node], program: Program) -> bool:
     while todo:
         node = todo.pop()
         for user in whole.users(node):
-            reads_own = not user.kept and _bits(user.index or []) & (w.RANK | w.PART)
+            reads_own = not user.kept and bits_of(user.index or []) & (w.RANK | w.PART)
             if user in seen or user.control is node or reads_own:
                 continue
             if user in sinks:
@@ -128,16 +141,16 @@ def _is_of_own(change: Node) -> bool:
     if change.kept or not change.index:
         return False
     taken = [node.index for node in left_over(change.index) if node.index]
-    return any(_bits(index) & w.RANK for index in taken)
+    return any(bits_of(index) & w.RANK for index in taken)
 
 
-def _is_own_item(change: Node) -> bool:
+def _is_own_item(change: Node, counts: Counts) -> bool:
     """Whether a change of an item is of one that the rank selects, or of a rank's value."""
     if change.received or is_on_root(change):
         return False
-    if _bits([*(change.index or ()), *_branches(change)]) & w.RANK:
+    if bits_of([*(change.index or ()), *_branches(change, counts)]) & w.RANK:
         return True
-    bits = _bits(change.computed)
+    bits = bits_of(change.computed)
     varies = bool(change.index) and _place(Node(change.index or ()))[1]
     return varies and bool(bits & (w.RANK | w.PART)) and not bits & w.CLOCK
 
@@ -155,20 +168,24 @@ def is_number(changes: list[Node], whole: Whole) -> bool:
     return any(node.divisor and whole.sources(node.divisor) & w.SIZE for node in near)
 
 
-def _is_divided(changes: list[Node]) -> bool:
-    """Whether values are made of the rank and the number of ranks, or now and then of that alone.
+def _is_divided(changes: list[Node], heads: list[Node], whole: Whole, counts: Counts) -> bool:
+    """Whether values are made of the rank and the number of ranks, or of that alone.
 
     Not if a condition compares the number of ranks: that makes them anew after a resize. Nor is it
-    the number that each iteration keeps, to notice a resize.
+    the number that each iteration keeps, to notice a resize, nor what is made of the number and of
+    what all ranks have given, as a mean is.
     """
-    conditions = [part for change in changes for part in _branches(change)]
-    if _bits(conditions, set(changes)) & w.SIZE:
+    conditions = [part for change in changes for part in _branches(change, counts)]
+    if bits_of(conditions, set(changes)) & w.SIZE:
         return False
-    bits = _bits(changes)
+    bits = bits_of(changes)
     if bits & PLACES == PLACES or not bits & w.SIZE:
         return bits & PLACES == PLACES
-    seldom = all(any(_branches(change)) for change in changes)
-    return seldom and not any(node.shared or node.opaque for node in _near(changes))
+    users = (user for head in heads for user in whole.users(head))
+    notices = any(part.source & w.SIZE for user in users for part in user.computed)
+    seldom = all(any(_branches(change, counts)) for change in changes)
+    made = not any(node.shared or node.opaque for node in _near(changes))
+    return made and (seldom or not notices)
 
 
 def _is_one_item(change: Node) -> bool:
@@ -190,14 +207,14 @@ def has_any(change: Node, heads: list[Node]) -> bool:
     return not set(heads).isdisjoint(_near([change]))
 
 
-def is_owned(changes: list[Node], heads: list[Node], program: Program) -> bool:
+def is_owned(changes: list[Node], heads: list[Node], program: Program, counts: Counts) -> bool:
     """Whether each rank continues with items that are its own, and reads them as such.
 
     As `x[i] = f(x[i])` for its `i`: after a resize the item is another rank's, which has the value
     of the set-up. Sums that are added up over all ranks later are no such items.
     """
     left = left_over(heads)
-    own = [c for c in changes if (_is_by_rank(c) if c in left else _is_of_own(c))]
+    own = [c for c in changes if (_is_by_rank(c, counts) if c in left else _is_of_own(c))]
     if not own:
         return False
     whole, sinks, seen = program.whole(), set(program.sinks), set(changes)
@@ -222,13 +239,13 @@ def is_owned(changes: list[Node], heads: list[Node], program: Program) -> bool:
     return False
 
 
-def _is_by_rank(change: Node) -> bool:
+def _is_by_rank(change: Node, counts: Counts) -> bool:
     """Whether it is of items that the rank selects, of its objects, or computed from the rank."""
     if change.received or is_on_root(change):
         return False
-    if change.sliced and _bits(change.index or ()) & w.PART:
+    if change.sliced and bits_of(change.index or ()) & w.PART:
         return True
-    return _is_own_item(change) or _is_of_own(change) or bool(_bits([change]) & w.RANK)
+    return _is_own_item(change, counts) or _is_of_own(change) or bool(bits_of([change]) & w.RANK)
 
 
 def _reads_own(user: Node, versions: set[Node]) -> bool:
@@ -237,7 +254,7 @@ def _reads_own(user: Node, versions: set[Node]) -> bool:
     versions: of the container, which are no index of it
     """
     index = [node for node in user.index or () if node not in versions]
-    if index and not user.kept and _bits(index, versions) & (w.RANK | w.PART):
+    if index and not user.kept and bits_of(index, versions) & (w.RANK | w.PART):
         return True
     place = Node(control=user.under or user.control)
     return _is_always(place, _selects) and not is_on_root(place)
@@ -248,7 +265,7 @@ def _near(starts: Iterable[Node], without: Container[Node] = ()) -> Iterator[Nod
     return itertools.islice(made_of(starts, without), STATES_MAX)
 
 
-def _bits(starts: Iterable[Node], without: Container[Node] = ()) -> int:
+def bits_of(starts: Iterable[Node], without: Container[Node] = ()) -> int:
     """The bits of that."""
     found = 0
     for node in _near(starts, without):
@@ -271,7 +288,7 @@ def _is_of_root(condition: Node) -> bool:
 
 
 def _selects(condition: Node) -> bool:
-    return bool(_bits(condition.branches) & w.RANK)
+    return bool(bits_of(condition.branches) & w.RANK)
 
 
 def _is_always(change: Node, holds: Callable[[Node], bool]) -> bool:
@@ -334,8 +351,8 @@ def _is_partial(change: Node) -> bool:
     return not _is_received(change) or _place(index)[1]
 
 
-def _branches(change: Node) -> Iterator[Node]:
-    """The conditions of a change, of its function and of the calls of that."""
+def _branches(change: Node, counts: Counts) -> Iterator[Node]:
+    """The conditions of a change, of its function and of the calls of that, if these count."""
     todo: list[Node | None] = [change.control]
     seen: set[Node] = set()
     while todo:
@@ -347,7 +364,8 @@ def _branches(change: Node) -> Iterator[Node]:
         todo.append(node.control)
         if node.root is not None:
             body, slot = node.root
-            todo += [call.entry[slot] for call in body.calls if slot in call.entry]
+            calls = [call for call in body.calls if counts(call)] or body.calls
+            todo += [call.entry[slot] for call in calls if slot in call.entry]
 
 
 def _place(part: Node) -> tuple[int, bool]:
@@ -357,7 +375,7 @@ def _place(part: Node) -> tuple[int, bool]:
     while todo:
         node, stack = todo.pop()
         bits |= node.source
-        if node.varies or node.opaque or bits & ~PLACES or len(seen) > STATES_MAX:
+        if node.varies or node.opaque or bits & ~(PLACES | w.FROZEN) or len(seen) > STATES_MAX:
             return bits, True
         for each, inside, _ in edges(node, stack):
             if (each, inside) not in seen:

@@ -217,3 +217,19 @@ def rebound_in(node: ast.AST) -> set[str]:
     updated = {id(n.target) for n in ast.walk(node) if isinstance(n, ast.AugAssign)}
     stored = (n for n in ast.walk(node) if isinstance(n, ast.Name) and id(n) not in updated)
     return {n.id for n in stored if isinstance(n.ctx, ast.Store)}
+
+
+def is_view(index: ast.expr) -> bool:
+    """Whether an index gives a view of an array, not an item or a copy."""
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    return any(isinstance(part, ast.Slice) for part in parts) or is_whole(index)
+
+
+def is_whole(index: ast.expr) -> bool:
+    """Whether it is `[:]`, `[...]` or `[:, :]`: all items."""
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    return all(
+        (isinstance(p, ast.Slice) and p.lower is None and p.upper is None and p.step is None)
+        or (isinstance(p, ast.Constant) and p.value is Ellipsis)
+        for p in parts
+    )

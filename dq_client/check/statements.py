@@ -14,11 +14,13 @@ from dq_client.check.scopes import (
     Function,
     Scope,
     begins_iterations,
+    is_view,
+    is_whole,
     rebound_in,
     rebuilds,
     scopes_of,
 )
-from dq_client.check.values import Values, bound, is_collective, is_view, is_whole, is_zero_test
+from dq_client.check.values import Values, bound, is_collective, is_zero_test
 
 
 class Statements(Values):
@@ -45,7 +47,7 @@ class Statements(Values):
 
     def block(self, statements: list[ast.stmt]) -> None:
         """Statements up to one that ends the block."""
-        control, jumps = self.control, len(self.jumps)
+        control = self.control
         for statement in statements:
             if self.dead:
                 break
@@ -53,8 +55,6 @@ class Statements(Values):
             self.statement(statement)
             self.jumped(before)
         self.control = control
-        del self.jumps[:0]
-        assert len(self.jumps) >= jumps
 
     def statement(self, node: ast.stmt) -> None:
         """One statement."""
@@ -281,6 +281,7 @@ class Statements(Values):
             case ast.Name():
                 slot = self.slot(target.id)
                 self.bind(slot, bound(value), line)
+                self.items[slot] = value.item
                 if value.within:
                     self.members[slot], self.views[slot] = value.within, value.view
                 if source is not None:
@@ -344,22 +345,21 @@ class Statements(Values):
             self.sink(nodes)
             return
         whole = is_whole(target.slice)
-        is_named = isinstance(target.value, ast.Name | ast.Attribute)
-        is_all = whole and is_named and bool(base.path) and not base.view
-        old = [] if is_all else [self.get(where.path)]
+        named = base.path and isinstance(target.value, ast.Name | ast.Attribute)
+        old = [] if whole and named and not base.view else [self.get(where.path)]
         change = Node([*nodes, *index.nodes], kept=old, kind=base.kind)
-        change.index, change.sliced = index.nodes, is_view(target.slice) and not whole
+        change.index, change.which = index.nodes, self.which(target)
+        change.sliced = is_view(target.slice) and not whole
         self.change(where, change, line)
         self.filled(target.value if whole else target)
 
     def _augmented(self, node: ast.AugAssign) -> None:
         value = self.value(node.value)
         target = node.target
+        old = self.value(target)
         if isinstance(target, ast.Subscript):
-            old = self.value(target)
             self._store_item(target, [*old.nodes, *value.nodes], node.lineno)
             return
-        old = self.value(target)
         new = Value([*old.nodes, *value.nodes], old.kind, path=old.path, view=old.view)
         if isinstance(target, ast.Attribute):
             if old.kind in (w.LOCAL, w.VALUE):

@@ -10,7 +10,7 @@ from dq_client.check.calls import Calls
 from dq_client.check.flow import NOTHING, Value
 from dq_client.check.given import Given, item_of
 from dq_client.check.graph import Node
-from dq_client.check.scopes import Comprehension, children
+from dq_client.check.scopes import Comprehension, children, is_view, is_whole
 
 ORDERS = ast.Lt | ast.LtE | ast.Gt | ast.GtE
 PROPERTIES = {"property", "cached_property", "functools.cached_property"}
@@ -38,7 +38,10 @@ class Values(Calls):
                 if found.index and self.control is not None:  # an item that is used here
                     nodes = [self.item([found], found.index)]
                 if path != slot and found.kind != w.LOCAL:  # another name for the same object
-                    nodes.append(self.item([self.get(path)], view) if view else self.get(path))
+                    nodes.append(self.get(path))
+                    if view:
+                        nodes[-1] = self.item(nodes[-1:], view)
+                        nodes[-1].which = self.items.get(slot)
                 return Value(nodes, found.kind, passed=True, path=path, view=view)
             case ast.Attribute():
                 return self._attribute(node)
@@ -135,7 +138,8 @@ class Values(Calls):
         if path and path != own:  # an attribute that is a view
             view = self.views.get(own, [])
             return Value([self.item([self.get(path)], view)], path=path, view=view)
-        is_ours = what in ("instance", "class") and self.program.is_closed(class_name)
+        is_object = what in ("instance", "class") and not self.program.is_tuple(class_name)
+        is_ours = is_object and self.program.is_closed(class_name)
         if not path:
             stored_here = self.program.attribute(name)
             read = Node([stored_here, *base.nodes])
@@ -143,7 +147,7 @@ class Values(Calls):
             return Value([read], stored_here.kind)
         stored_node = self.get(path)
         kind = stored_node.kind
-        if is_ours or (path.count(".") == 1 and what in ("instance", "class")):
+        if is_ours or (path.count(".") == 1 and is_object):
             return Value([stored_node], kind, passed=True, path=path)
         read = Node(base.nodes, passed=[stored_node], kind=kind)
         read.index = base.nodes
@@ -195,11 +199,12 @@ class Values(Calls):
         container = base.within or self.members.get(base.path, "")
         held = [self.get(container)] if container else []
         nodes = [self.item([*base.nodes, *held], index.nodes)]
+        nodes[0].which = item = self.which(node)
         self.program.indexed.append((Node(base.nodes), Node(index.nodes)))
         view = base.view if is_whole(node.slice) else [*base.view, *(index.nodes or [Node()])]
         if is_view(node.slice):
-            return Value(nodes, path=base.path, within=base.within, view=view)
-        return Value(nodes, within=base.path or base.within, view=view)
+            return Value(nodes, path=base.path, within=base.within, view=view, item=item)
+        return Value(nodes, within=base.path or base.within, view=view, item=item)
 
     def _comprehension(self, node: Comprehension) -> Value:
         renamed, control = self.renamed, self.control
@@ -250,22 +255,6 @@ def is_collective(*parts: ast.AST) -> bool:
         and n.func.attr.lower() in w.EQUAL
         for part in parts
         for n in ast.walk(part)
-    )
-
-
-def is_view(index: ast.expr) -> bool:
-    """Whether an index gives a view of an array, not an item or a copy."""
-    parts = index.elts if isinstance(index, ast.Tuple) else [index]
-    return any(isinstance(part, ast.Slice) for part in parts) or is_whole(index)
-
-
-def is_whole(index: ast.expr) -> bool:
-    """Whether it is `[:]`, `[...]` or `[:, :]`: all items."""
-    parts = index.elts if isinstance(index, ast.Tuple) else [index]
-    return all(
-        (isinstance(p, ast.Slice) and p.lower is None and p.upper is None and p.step is None)
-        or (isinstance(p, ast.Constant) and p.value is Ellipsis)
-        for p in parts
     )
 
 

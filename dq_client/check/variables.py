@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dq_client.check import words as w
+from dq_client.check.answer import Variable
 from dq_client.check.facts import Facts
 from dq_client.check.program import Loop, Program
 from dq_client.check.roles import Role
-from dq_client.check.view import Variable, View
+from dq_client.check.view import View
 
 LOCAL = {"rank", "part", "clock"}  # what differs between the ranks of one job
 

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from dq_client.check import words as w
-from dq_client.check.graph import DEPTH_MAX, Call, Node, is_made_of, lead_back, reached, sources
+from dq_client.check.answer import Variable
+from dq_client.check.graph import (
+    DEPTH_MAX,
+    STATES_MAX,
+    Call,
+    Node,
+    is_made_of,
+    lead_back,
+    made_of,
+    reached,
+    sources,
+)
+from dq_client.check.late_reads import is_read_late
 from dq_client.check.liveness import header_end
 from dq_client.check.program import Loop, Program
 from dq_client.check.roles import (
@@ -23,26 +36,6 @@ from dq_client.check.roles import (
 from dq_client.check.scopes import rebuilds, statements_of
 
 SET_UP_METHODS = {"__init__", "__new__", "__post_init__", "__set_name__", "__init_subclass__"}
-
-
-@dataclass(frozen=True, slots=True)
-class Variable:
-    """How a program treats one of its names, or all attributes of one name."""
-
-    line: int = 0  # where it is bound before the loop, the last such line; else in it; 0: unknown
-    accumulates: bool = False  # its new value in the loop depends on the old one
-    used: bool = True  # beyond its own update, what is printed, and times
-    # What its bindings outside and inside the innermost loop depend on: rank, size, part, clock,
-    # empty (what memory had by chance).
-    set_up: frozenset[str] = field(default_factory=frozenset)
-    loop: frozenset[str] = field(default_factory=frozenset)
-    rebuilt: bool = False  # bound in a function of @rs.on_resize or @rs.setup
-    changed_line: int = 0  # where the loop first binds or changes it; 0: the source shows none
-    role: Role = Role.NONE  # whether ranks change it by their place among the others
-    file: str = ""  # of these lines; empty: unknown
-
-
-UNKNOWN = Variable(accumulates=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +83,7 @@ class View:
             if loop.scope in self._last_line and loop.line <= self._last_line[loop.scope]:
                 self._last_line[loop.scope] = max(self._last_line[loop.scope], loop.end)
         self._before = self._functions_before()
+        self._totals: set[Node] | None = None  # what the loop's totals are made of
         self._loops = around + [
             loop for loop in program.loops if loop.over_iterations and loop not in around
         ]
@@ -105,13 +99,16 @@ class View:
         kept = (number, name) in program.kept
         accumulates = self._accumulates(heads, inside, name)
         role = self._role(inside, heads or self._heads_in_calls(name), name, accumulates)
+        used = self._is_used([*heads, *inside] or begun)
+        set_up = frozenset() if kept else w.set_up(self._sources_before(begun))
         return Variable(
             line=self._line_of(nodes),
             accumulates=accumulates or role is Role.OWN_ITEMS,
             role=role,
-            used=self._is_used([*heads, *inside] or begun),
-            set_up=frozenset() if kept else _words(self._sources_before(begun)),
-            loop=frozenset() if kept else _words(self.sources_inside(inside)),
+            used=used,
+            summed=not used and "size" in set_up and self._is_summed([*heads, *inside] or begun),
+            set_up=set_up,
+            loop=frozenset() if kept else w.named(self.sources_inside(inside)),
             changed_line=min((n.file_line for n in inside), default=0),
             rebuilt=self._is_rebuilt(nodes, name),
         )
@@ -126,16 +123,40 @@ class View:
         heads = [h for loop in self._loops for s, h in loop.heads.items() if s.endswith(ending)]
         accumulates = self._accumulates(heads, inside, ending)
         role = self._role(inside, heads, ending, accumulates)
+        read = [*heads, *(inside or nodes), program.attribute(name)]
+        used, set_up = self._is_used(read), w.set_up(self._sources_before(outside))
         return Variable(
             line=self._line_of(nodes),
             accumulates=accumulates or role is Role.OWN_ITEMS,
             role=role,
-            used=self._is_used([*heads, *(inside or nodes), program.attribute(name)]),
-            set_up=_words(self._sources_before(outside)),
-            loop=_words(self.sources_inside(inside)),
+            used=used,
+            summed=not used and "size" in set_up and self._is_summed(read),
+            set_up=set_up,
+            loop=w.named(self.sources_inside(inside)),
             changed_line=min((n.file_line for n in inside), default=0),
             rebuilt=self._is_rebuilt(nodes, ""),
         )
+
+    def default(self, name: str) -> Variable:
+        """Facts about a parameter of the scope, whose default value stays from call to call."""
+        found, body = self.variable(name), self._program.bodies[self._scope]
+        given = self._program.defaults.get((self._scope, name))
+        taken = not body.calls or any(call.entry.get(name) is given for call in body.calls)
+        is_used = found.used or self._is_used(self._parameter(name))
+        sources = self._sources_before([given] if given is not None else [])
+        used = bool(found.changed_line) or (taken and is_used)
+        return replace(found, set_up=found.set_up | w.set_up(sources), used=used)
+
+    def cell(self, name: str) -> Variable:
+        """Facts about a variable of the scope that a function inside of it keeps."""
+        found, begun = self.variable(name), self._parameter(name)
+        used = found.used or self._is_used([*begun, *self._at_begins(name)])
+        set_up = found.set_up | w.set_up(self._sources_before(begun))
+        return replace(found, set_up=set_up, used=used)
+
+    def _parameter(self, name: str) -> list[Node]:
+        root = self._program.bodies[self._scope].roots.get(name)
+        return [root] if root is not None else []
 
     def sources_inside(self, nodes: Iterable[Node]) -> int:
         """What versions that come about in the loop come from."""
@@ -313,24 +334,27 @@ class View:
     def _role(self, inside: list[Node], heads: list[Node], name: str, accumulates: bool) -> Role:
         program, whole = self._program, self._program.whole()
         begun = heads or self._at_begins(name)  # another file may have the loop
-        role = role_of(inside, begun, whole, matters(program), accumulates=accumulates)
+        counts = self._is_entry
+        role = role_of(inside, begun, whole, matters(program), counts, accumulates=accumulates)
         if role is Role.NONE and inside and all(map(is_on_root, inside)):
             return Role.ROOT
         if role is not Role.NONE:
             return role
         if not heads and (self._scope, name) in program.defaults:
-            root = program.bodies[self._scope].roots.get(name)
-            heads = [root] if root is not None else []  # a function keeps it from call to call
-        if accumulates and name[0] == "." and is_owned(inside, self._attribute(name), program):
+            heads = self._parameter(name)  # a function keeps it from call to call
+        owned = accumulates and name[0] == "."
+        if owned and is_owned(inside, self._attribute(name), program, counts):
             return Role.PAST
         if not heads:
             return role
         fresh = [n for n in inside if not accumulates or not (n.kept or has_any(n, heads))]
-        if fresh and is_past(fresh, heads, program, self.sources_inside(fresh)):
+        if fresh and is_past(fresh, heads, program, counts, self.sources_inside(fresh)):
             return Role.PAST
-        if accumulates and is_owned(inside, heads, program):
+        if accumulates and is_owned(inside, heads, program, counts):
             return Role.PAST
-        if not accumulates and (role := own_items(inside, heads, program)) is not Role.NONE:
+        if is_read_late(inside, heads, program):
+            return Role.PAST
+        if not accumulates and (role := own_items(inside, heads, program, counts)) is not Role.NONE:
             return role
         return Role.NUMBER if is_number(inside, whole) else Role.NONE
 
@@ -392,6 +416,16 @@ class View:
             node in matter and not is_made_of(node, w.TIME, w.RANK | w.SIZE) for node in nodes
         )
 
+    def _is_summed(self, nodes: Iterable[Node]) -> bool:
+        """Whether what the loop adds up, times aside, is made of one of these."""
+        if self._totals is None:
+            whole = self._program.whole()
+            heads = {head for loop in self._loops for head in loop.heads.values()}
+            totals = [head for head in heads if lead_back([head], {head}, whole)]
+            counted = [t for t in totals if not is_made_of(t, w.TIME, w.RANK | w.SIZE)]
+            self._totals = set(itertools.islice(made_of(counted), STATES_MAX))
+        return not self._totals.isdisjoint(nodes)
+
     def _is_rebuilt(self, nodes: list[Node], name: str) -> bool:
         program = self._program
         scopes = {n.scope for n in nodes}
@@ -406,9 +440,3 @@ def matters(program: Program) -> set[Node]:
     if program.matter is None:
         program.matter = reached(program.sinks, program.whole())
     return program.matter
-
-
-def _words(bits: int) -> frozenset[str]:
-    named = {"rank": w.RANK, "size": w.SIZE, "part": w.PART, "clock": w.CLOCK, "empty": w.EMPTY}
-    named["id"] = w.IDENTITY
-    return frozenset(word for word, mask in named.items() if bits & mask)

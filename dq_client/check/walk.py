@@ -294,10 +294,16 @@ class Walk:
 
     def expression(self, node: ast.expr) -> None:
         """Look at an expression and all in it."""
-        if isinstance(node, ast.Lambda):
+        if isinstance(node, ast.Lambda):  # called later, perhaps as `for step in steps():`
+            parts = ast.walk(node.body)
+            self._loop_seen |= any(
+                isinstance(part, ast.Attribute) and self._begins_iterations(part) for part in parts
+            )
             return
         if isinstance(node, ast.Name | ast.Attribute):
             self._used(node)
+        if isinstance(node, ast.Attribute):  # called by another name, perhaps
+            self._loop_seen |= self._begins_iterations(node)
         if isinstance(node, ast.Call):
             self._called(node)
             return

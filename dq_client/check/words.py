@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 # What a value may come from, as bits. TIME, RANDOM, PROCESS and IDENTITY are reported as "clock".
-RANK, SIZE, PART, TIME, RANDOM, EMPTY, PROCESS, IDENTITY = (1 << k for k in range(8))
+# FROZEN: the number of ranks, through a collective call, whose result a rank that joins gets, too.
+RANK, SIZE, PART, TIME, RANDOM, EMPTY, PROCESS, IDENTITY, FROZEN = (1 << k for k in range(9))
 CLOCK = TIME | RANDOM | PROCESS | IDENTITY
 
 # Kinds of values.
@@ -16,6 +17,7 @@ BY_NAME = {"rs": SESSION, "session": SESSION, "comm": COMM, "world": COMM, "cart
 DECLARES = {"matrix", "array", "parcel", "cartesian", "csr", "items", "local_state"}
 OF_SESSION = {"rank": RANK, "size": SIZE, "places": SIZE, "processors": SIZE}
 OF_COMM = {"rank": RANK, "size": SIZE, "coords": RANK, "topo": RANK, "dims": SIZE}
+OF_COMM |= {"group": RANK | SIZE}
 OF_GRID = {"rank": RANK, "row": RANK, "col": RANK}
 OF_GRID |= {"size": SIZE, "rows": SIZE, "cols": SIZE, "shape": SIZE}
 COMMS = {"comm", "cart", "row_comm", "col_comm", "COMM_WORLD"}
@@ -131,3 +133,15 @@ def of_environment(name: str) -> int:
     if "SIZE" in name:
         return SIZE
     return PROCESS if name.startswith("DQ_") else 0
+
+
+def named(bits: int) -> frozenset[str]:
+    """What values come from, by name."""
+    masks = {"rank": RANK, "size": SIZE, "part": PART, "clock": CLOCK, "empty": EMPTY}
+    masks["id"] = IDENTITY
+    return frozenset(name for name, mask in masks.items() if bits & mask)
+
+
+def set_up(bits: int) -> frozenset[str]:
+    """The same of what is computed before a loop, where a collective call is not made again."""
+    return named(bits) | ({"rank", "size"} if bits & FROZEN else set())

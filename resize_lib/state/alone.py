@@ -22,7 +22,8 @@ from resize_lib.state.survey import Survey
 
 _WAS_OWN = (
     "is added up by each rank for itself, and a rank that joined has begun with what rank 0 had,"
-    " which one rank alone could not know: declare it (rs.local_state), or start with two ranks"
+    " which one rank alone could not know: declare it (rs.local_state), take a view of an array in"
+    " the iteration that uses it, or start with two ranks"
 )
 
 

@@ -16,6 +16,7 @@ import itertools
 import marshal
 import random
 import sys
+import threading
 import types
 import warnings
 import weakref
@@ -27,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 WEAK = (weakref.ref, weakref.WeakValueDictionary)
+LOCK = type(threading.Lock())
 ATOMS = frozenset((int, float, bool, type(None), str, bytes, complex))
 MARSHAL_VERSION = 2
 DIGEST_BYTES = 12
@@ -160,7 +162,8 @@ class _Reader:
         if isinstance(value, type) or _is_function_in_c(value):
             return f"N{getattr(value, '__module__', '')}.{_name(value)}".encode()
         if isinstance(value, enum.Enum):
-            return f"E{kind.__qualname__}.{value.name}".encode()
+            own = value.value if type(value.value) in ATOMS else ""
+            return f"E{kind.__qualname__}.{value.name}{own}".encode()
         if isinstance(value, types.FunctionType):
             return f"F{value.__module__}.{value.__qualname__}".encode()
         if id(value) in self._open:
@@ -193,6 +196,8 @@ class _Reader:
         if isinstance(value, WEAK):  # which object it is; inside of a package's objects: any
             parts: Any = [("", value())] if isinstance(value, weakref.ref) else value.items()
             return b"W" + (b"" if self._opaque else self._items(dict(parts), depth))
+        if isinstance(value, LOCK):
+            return b"L%d" % value.locked()
         if isinstance(value, PurePath):  # some Pythons keep how it was put together
             return f"P{kind.__qualname__}{value}".encode()
         if isinstance(value, types.CodeType):  # cannot change

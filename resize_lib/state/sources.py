@@ -15,7 +15,7 @@ from resize_lib.mistakes import short_path
 from resize_lib.state import digests, verdict
 from resize_lib.state.places import Path
 from resize_lib.state.program import MODULE, Owner, Scope, Sequences, innermost
-from resize_lib.state.survey import CLASSES, SETTINGS, Origin, Survey
+from resize_lib.state.survey import CLASSES, SETTINGS, Kept, Origin, Survey
 
 NAMED_MAX = 6  # variables in the line of `dq why`
 NO_SOURCE = Facts(None, "")
@@ -117,13 +117,16 @@ class Sources:
             )
         cell = self._cell(origin, scopes)
         if cell is not None:  # a parameter of the enclosing function has what its call gave it
-            bound = cell if cell.set_up or not root.set_up else root
+            bound = cell if (cell.set_up and cell.line) or not root.set_up else root
             root = replace(cell, line=bound.line, file=bound.file, set_up=cell.set_up | root.set_up)
+            root = _at_function(root, origin.cell)
         elif origin.memory:
             kept = self._default(origin)
             changed = kept.changed_line or root.line  # the function itself changes it
-            known = replace(root, accumulates=True, used=True, changed_line=changed)
-            return replace(known, loop=kept.loop, role=kept.role)
+            known = replace(root, accumulates=True, used=kept.used, changed_line=changed)
+            known = _at_function(known, origin.default)
+            set_up = root.set_up | kept.set_up
+            return replace(known, set_up=set_up, loop=kept.loop, role=kept.role)
         imported = scope is not None and scope.module is not None and not scope.line
         if not origin.attribute and not (imported and origin.first[0] == "v"):
             return root
@@ -146,14 +149,14 @@ class Sources:
         file, function, name = origin.cell
         facts = self._facts_of(file)
         running = running_in(file, scopes)
-        return facts.variable(function, function, name, running) if facts.known else None
+        return facts.kept(function, name, running) if facts.known else None
 
     def _default(self, origin: Origin) -> Variable:
-        """About a parameter whose default argument a function keeps, and changes."""
+        """About a parameter whose default argument a function keeps."""
         if origin.default is None:
             return verdict.NOT_KNOWN
         file, function, name = origin.default
-        return self._facts_of(file).variable(function, 0, name)
+        return self._facts_of(file).kept(function, name)
 
     def opens_for_itself(self, survey: Survey, path: Path) -> bool:
         """Whether a rank that finds None there opens a file of its own, and only writes to it."""
@@ -189,6 +192,13 @@ class Sources:
         return survey.scopes.get(owner)
 
 
+def _at_function(facts: Variable, kept: Kept | None) -> Variable:
+    """Facts about what a function keeps, with its line where none is known."""
+    if facts.line or kept is None:
+        return facts
+    return replace(facts, line=kept[1], file=kept[0])
+
+
 def running_in(file: str, scopes: Iterable[Scope]) -> Lines:
     """The functions of a file that run now, by their first lines, and the lines that run."""
     return tuple((s.function, s.line) for s in scopes if s.file == file and s.frame is not None)
@@ -218,13 +228,14 @@ def _together(root: Variable, found: list[Variable]) -> Variable:
     """
     bound = [each for each in found if each.line]
     if not bound:
-        return replace(root, accumulates=True)
+        return replace(root, accumulates=True, used=root.used or any(each.used for each in found))
     set_up = frozenset().union(*(each.set_up for each in bound))
     changed = next((each for each in bound if each.changed_line), bound[0])
     return replace(
         changed,
         accumulates=any(each.accumulates for each in bound),
         used=any(each.used for each in found),
+        summed=any(each.summed for each in found),
         set_up=set_up or root.set_up,
         loop=frozenset().union(*(each.loop for each in bound)),
         rebuilt=root.rebuilt or any(each.rebuilt for each in found),

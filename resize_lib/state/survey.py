@@ -335,11 +335,9 @@ class Survey:
                 step = ("c", number, value.__code__.co_freevars[number])
                 self._read(path, step, cell.cell_contents, value, kind)
         for number, default in enumerate(value.__defaults__ or ()):
-            if type(default) not in digests.ATOMS:
-                self._read(path, ("d", number), default, value, kind)
+            self._read(path, ("d", number), default, value, kind)
         for name, default in (value.__kwdefaults__ or {}).items():
-            if type(default) not in digests.ATOMS:
-                self._read(path, ("w", name), default, value, kind)
+            self._read(path, ("w", name), default, value, kind)
 
     def _read_names(self, path: bytes, value: Any, kind: Kind) -> None:
         names = keys_of(value, kind)

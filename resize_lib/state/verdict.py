@@ -74,7 +74,8 @@ _UNCLEAR = (
 
 _UNSEEN = (
     "is changed by each rank for itself, through another name or a container, which does not show"
-    " whose part it is: change it by its own name, or say with rs.local_state what becomes of it"
+    " whose part it is: change it by its own name (take a view of an array in the iteration that"
+    " uses it), or say with rs.local_state what becomes of it"
 )
 
 
@@ -131,7 +132,8 @@ def growth(seen: Seen, facts: Variable) -> tuple[Fate, str]:
 def _unchanged(seen: Seen, facts: Variable) -> tuple[Fate, str]:
     sources = facts.set_up
     if not facts.used:
-        return Fate.KEEP, ""
+        differs = seen.equal and (seen.here != seen.now or "rank" in sources)
+        return (Fate.REFUSE, _DERIVED) if facts.summed and differs else (Fate.KEEP, "")
     if not seen.equal:  # each rank has its part, for as many ranks as there were
         return (Fate.REFUSE, _DERIVED) if "size" in sources else (Fate.KEEP, "")
     # That another rank has the same says nothing where the rank's number plays a part.
@@ -267,6 +269,8 @@ def lost(before: bytes | None, now: bytes | None, facts: Variable | None) -> str
         return ""
     if facts is not None and not _adds(facts) and facts.role is not Role.ROOT:
         return ""
+    if facts is not None and facts.line and not facts.changed_line:
+        return _UNSEEN
     return (
         "is added up by each rank for itself, and a rank that leaves would take its part with it:"
         " add it up over all ranks in the iteration, or say with rs.local_state what becomes of it"
@@ -293,7 +297,8 @@ def stale(before: bytes | None, now: bytes | None, facts: Variable, *, renumbere
     renumbered: ranks that stay get other numbers
     """
     between = before is None and not facts.loop and not facts.accumulates
-    if facts.rebuilt or not facts.used or not (before == now or between):
+    used = facts.used or facts.summed
+    if facts.rebuilt or not used or not (before == now or between):
         return ""
     if "size" in facts.set_up:
         return _DERIVED

@@ -108,6 +108,9 @@ WRONG = {
     "syntax": ["import resize_lib\nresize_lib.session(  #!\n"],
 }
 RIGHT = [
+    program("steps = lambda: rs.iterations(9)\nfor turn in steps():\n    x.local[:] += 1"),
+    program("steps = rs.iterations\nfor turn in steps(9):\n    x.local[:] += 1"),
+    program("run(lambda n: rs.iterations(n))"),
     program("n = rs.comm.bcast(5)\nrs.comm.Barrier()\n" + turns("x.local[:] += n")),
     program("world = MPI.COMM_WORLD\n" + turns("world.allreduce(world.rank)")),
     program("count, rows = 0, []\n" + turns("count += 1\nrows.append(count)") + "save(rows)"),

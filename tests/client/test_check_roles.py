@@ -250,3 +250,70 @@ def test_a_variable_bound_anew_in_a_loop_is_no_other_name() -> None:
     before = "class Cell:\n    def __init__(self, v, after):\n        self.v, self.after = v, after\nfirst = Cell(1, None)"
     body = "cell = first\nwhile cell is not None:\n    cell.v = cell.v * 3 + t\n    cell = cell.after\nx.local[:] += first.v"
     assert facts_of(program(before, body, "pass"), "p.py").attribute("v").accumulates
+
+
+LO_HI = """
+def lohi(n):
+    return n * comm.rank // comm.size, n * (comm.rank + 1) // comm.size
+g, rows, halves = np.zeros(48), np.zeros((3, 24)), [np.zeros(24), np.zeros(24)]
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "role"),
+    [
+        ("g", "g[now + lo:now + hi] = t\ncomm.allreduce(g[old + lo:old + hi].sum())", Role.PAST),
+        ("g", "g[now + lo:now + hi] = t\ncomm.allreduce(g[now + lo:now + hi].sum())", Role.NONE),
+        ("g", "comm.allreduce(g[lo:hi].sum())\ng[lo:hi] = t", Role.PAST),
+        ("g", "g[lo:hi] = t\ncomm.allreduce(g[lo:hi].sum())", Role.NONE),
+        ("g", "if t % 2:\n    g[lo:hi] = t\ncomm.allreduce(g[lo:hi].sum())", Role.PAST),
+        ("g", "g[lo:hi] = t\ng[24 + lo:24 + hi] = t\ncomm.allreduce(g[24 + lo:24 + hi].sum() + g[lo:hi].sum())", Role.NONE),
+        ("g", "g[lo:hi] = t\ng[:24] = np.concatenate(comm.allgather(g[lo:hi]))\ncomm.allreduce(g[lo:hi].sum())", Role.NONE),
+        ("rows", "rows[t % 3, lo:hi] = t\ncomm.allreduce(rows[(t - 1) % 3, lo:hi].sum())", Role.PAST),
+        ("rows", "for j in range(3):\n    rows[j, lo:hi] = t\ncomm.allreduce((rows[0, lo:hi] + rows[1, lo:hi]).sum())", Role.PAST),
+        ("rows", "rows[t % 3, lo:hi] = t\nv = rows[t % 3, lo:hi]\ncomm.allreduce(v.sum())", Role.NONE),
+        ("rows", "rows[0, lo:hi] = t\nv = rows[1, lo:hi]\nv[:] = rows[0, lo:hi]\ncomm.allreduce(v.sum())", Role.NONE),
+        ("halves", "a, b = halves[t % 2], halves[1 - t % 2]\na[lo:hi] = t\ncomm.allreduce(b[lo:hi].sum())", Role.PAST),
+        ("halves", "a = halves[t % 2]\na[lo:hi] = t\ncomm.allreduce(a[lo:hi].sum())", Role.NONE),
+        ("halves", "halves[t % 2][lo:hi] = t\ncomm.allreduce(halves[(t + 1) % 2][lo:hi].sum())", Role.PAST),
+    ],
+)  # fmt: skip
+def test_a_range_that_a_later_iteration_reads(name: str, body: str, role: Role) -> None:
+    places = "lo, hi = lohi(24)\nnow, old = 24 * (t % 2), 24 - 24 * (t % 2)"
+    assert ask(program(LO_HI, f"{places}\n{body}"), name).role is role
+
+
+@pytest.mark.parametrize(
+    ("body", "role"),
+    [
+        ("x.local[:] += g[comm.rank]\ng = np.array_split(np.ones(9), comm.size)", Role.PAST),
+        ("x.local[:] += 9 // g\ng = comm.size", Role.PAST),
+        ("g = g or comm.size\nx.local[:] += g", Role.PAST),
+        ("g = comm.size\nx.local[:] += g", Role.NONE),
+        ("x.local[:] += g\ng = comm.allreduce(t) / comm.size", Role.NONE),  # a mean
+    ],
+)
+def test_what_follows_from_the_number_of_ranks_is_made_for_the_next_iteration(
+    body: str, role: Role
+) -> None:
+    assert ask(program("g = None", body), "g").role is role
+
+
+SHARED = """
+def work(g, lo, hi):
+    g[lo:hi] *= 0.9
+def whole(g):
+    g *= 0.9
+    return g.sum()
+g = np.ones(9)
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "role"),
+    [("x.local[:] += whole(g)", Role.NONE), ("work(g, comm.rank, comm.rank + 1)\nx.local[:] += g[comm.rank]", Role.PAST)],
+)  # fmt: skip
+def test_calls_that_do_not_lead_to_the_loop_do_not_count(body: str, role: Role) -> None:
+    """Rank 0 alone calls the function after the loop, for comparison."""
+    after = "if comm.rank == 0:\n    h = np.ones(9)\n    work(h, 0, 9)\n    whole(h)"
+    assert ask(program(SHARED, body, after), "g").role is role

@@ -46,8 +46,8 @@ BY_CHANCE = "is the same on all of them now"  # whole numbers may be, and tell n
 # Right is as good here as a refusal: whether these can be carried is a question of effort.
 MAY_BE_RIGHT = {
     "callable_in_value", "comprehension_loop", "database", "duplicated", "environment_state",
-    "islands", "kept_rank", "lambda_list", "last_rank_once", "messages_to_next", "next_loop",
-    "pairwise", "split_setup", "summed_loop", "thread_counter", "thread_pool",
+    "islands", "kept_rank", "lambda_list", "last_rank_once", "leader_rotates", "messages_to_next",
+    "next_loop", "pairwise", "split_setup", "summed_loop", "thread_counter", "thread_pool",
     "zipped_sample",
 }  # fmt: skip
 

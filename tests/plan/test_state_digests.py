@@ -11,6 +11,7 @@ import enum
 import fractions
 import itertools
 import os
+import queue
 import random
 import subprocess
 import sys
@@ -34,6 +35,27 @@ class Colour(enum.Enum):
 
 class Number(enum.IntEnum):
     ONE = 1
+
+
+def place(size: int) -> enum.IntEnum:
+    """A member whose value differs between processes, as `SIZE = comm.size` in a class does."""
+
+    class Place(enum.IntEnum):
+        SIZE = size
+
+    return Place.SIZE
+
+
+def held() -> threading.Lock:
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
+
+
+def filled() -> queue.Queue[int]:
+    full: queue.Queue[int] = queue.Queue()
+    full.put(1)
+    return full
 
 
 class Point(NamedTuple):
@@ -144,6 +166,8 @@ CLASSES: dict[str, list[Any]] = {
     "enum": [Colour.RED, Colour(1)],
     "enum 2": [Colour.BLUE],
     "int enum": [Number.ONE],
+    "member": [place(1), place(1)],
+    "member with another value": [place(2)],
     "named tuple": [Point(1, 2)],
     "named tuple 2": [Point(2, 1)],
     "dataclass": [Plain(), Plain(1)],
@@ -211,6 +235,13 @@ def copied(value: Any) -> Any:
     return copy.deepcopy(value) if not isinstance(value, type(sys)) else value
 
 
+def test_a_lock_is_held_or_not() -> None:
+    free, taken = digests.of(threading.Lock()), digests.of(held())
+    assert free == digests.of(threading.Lock()) != taken == digests.of(held())
+    empty = digests.of(queue.Queue())
+    assert empty == digests.of(queue.Queue()) != digests.of(filled())
+
+
 def test_other_values_have_other_digests() -> None:
     found: dict[bytes, str] = {}
     for name, values in HERE.items():
@@ -250,11 +281,11 @@ def test_digests_are_the_same_in_another_process() -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        threading.Lock(),
+        queue.SimpleQueue(),
         (k for k in (1, 2)),
         [(k for k in (1, 2))],
-        {"a": {"b": threading.Lock()}},
-        Other(threading.Lock()),
+        {"a": {"b": threading.RLock()}},
+        Other(threading.RLock()),
         open(os.devnull),  # noqa: SIM115
     ],
     ids=lambda value: type(value).__name__,

@@ -56,6 +56,10 @@ def closure() -> Callable[[], int]:
     return add
 
 
+def scaled(x: float, by: float = 2.0, *, to: str = "a") -> float:
+    return x * by + len(to)
+
+
 # What the set-up makes, what the loop does, and the places that have changed, as they are shown.
 CHANGED = [
     ({"n": 1}, "n = 2", {"n"}),
@@ -72,6 +76,8 @@ CHANGED = [
     ({"o": Solver(all=[[0], [1]])}, "o.all[1].append(5)", {"o.all"}),
     ({"o": Solver(t=0)}, "o.new = 1", {"o.new", "o"}),
     ({"f": closure()}, "f()", {"count of f"}),
+    ({"f": scaled}, "f.__defaults__ = (3.0,)", {"f"}),
+    ({"f": scaled}, "f.__kwdefaults__['to'] = 'b'", {"f"}),
     ({"a": np.zeros(9)}, "a[3] = 1", {"a"}),
     ({"a": np.zeros(9), "b": [np.zeros(2)]}, "b[0][1] = 1", {"b"}),
     ({"t": (1, [2])}, "t[1].append(3)", {"t"}),

@@ -69,6 +69,9 @@ GROWTH = [
     ("a a : b b 1", "used set_up=size", REFUSE, DERIVED),
     ("a a : a a", "used set_up=size,rank", REFUSE, DERIVED),  # equal by chance
     ("a a : b b", "set_up=size", KEEP, ""),
+    ("a a : b b", "summed set_up=size", REFUSE, DERIVED),
+    ("a a : a a", "summed set_up=size", KEEP, ""),
+    ("a a : a a", "summed set_up=size,rank", REFUSE, DERIVED),
     ("a a : b b", "used", REFUSE, DIFFERS),
     ("a a : - -", "used", REFUSE, DIFFERS),
     ("a a : a b", "used", REFUSE, DIFFERS),
@@ -213,6 +216,7 @@ def test_what_a_leaving_rank_takes_along(
 ) -> None:
     why = lost(before, now, None if source == "?" else facts(source))
     assert bool(why) == refused
+    assert ("another name" in why) == (refused and "unseen" in source)
     assert not why or "rs.local_state" in why
 
 
@@ -225,6 +229,8 @@ STALE = [
     (A, A, "used set_up=clock", True, ""),
     (A, A, "used", True, ""),
     (A, A, "set_up=size", True, ""),
+    (A, A, "summed set_up=size", False, "number of ranks"),
+    (A, B, "summed set_up=size", False, ""),
     (A, A, "used set_up=size rebuilt", True, ""),
     (A, B, "used set_up=size", True, ""),  # the loop has bound it since
     (None, B, "used set_up=size", False, "number of ranks"),  # between two loops

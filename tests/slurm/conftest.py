@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.slurm.minislurm import MiniSlurm, missing
 from tests.slurm.on_slurm import OnSlurm
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Two may run at a time, which mostly wait for Slurm; those with control groups share these."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            tracked = "cgroup" in item.nodeid.partition("[")[2]
+            item.add_marker(pytest.mark.xdist_group("cgroup" if tracked else item.path.stem))
 
 
 @pytest.fixture(scope="session")
