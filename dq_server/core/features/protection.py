@@ -424,4 +424,4 @@ def _prefer(turn: Turn, job: Job) -> None:
         return
     room = min(last.size, turn.capacity_max)
     job.start_on = largest_at_most(job.spec.configurations, room) or job.spec.configurations[0]
-    turn.state.touch(job)
+    turn.state.asks_anew(job)

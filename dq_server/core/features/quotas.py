@@ -276,7 +276,7 @@ def _fit(turn: Turn, job: Job, bounds: Bounds) -> None:
             target = largest_at_most(job.spec.configurations, limit)
             if target is not None:
                 job.start_on = target
-                turn.state.touch(job)
+                turn.state.asks_anew(job)
                 figures = {"size": size, "next_size": target.size, "limit": limit}
                 job.note(turn.now, "size", because("quota_size", who=entity.words, **figures))
 
