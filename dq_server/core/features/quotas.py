@@ -128,13 +128,8 @@ class Quotas(Feature):
                         yield free_s
 
     def withdrawn(self, turn: Turn, job: Job) -> None:
-        """It is on hold, or has ended: it waits for no limit, and keeps no place."""
+        """It is on hold, or has ended: it waits for no limit."""
         _forget(turn.state, job)
-        _leave_place(turn.state, job)
-
-    def queued(self, turn: Turn, job: Job) -> None:
-        """A restarted job is back; it waits again only if limits have changed meanwhile."""
-        _leave_place(turn.state, job)
 
     # --- while it runs --------------------------------------------------------------------------
 
@@ -145,14 +140,9 @@ class Quotas(Feature):
             turn.state.touch(job)
 
     def stopped(self, turn: Turn, job: Job, *, goes_on: bool) -> None:
-        """Nothing of it runs. One that will start again keeps its place."""
-        if goes_on:
-            return
-        if Metered.known(job) is not None:
+        """Nothing of it runs."""
+        if not goes_on and Metered.known(job) is not None:
             Metered.of(job).until_s = None
-            turn.state.touch(job)
-        if job.state is JobState.RESTARTING and turn.config.of(QuotaOptions).limited:
-            QuotaWaits.of(turn.state).restarting.append(job.id)
             turn.state.touch(job)
 
     # --- to be seen -----------------------------------------------------------------------------
@@ -182,9 +172,6 @@ class Quotas(Feature):
             )
         if any(job.state is not JobState.WAITING for job in held):
             raise InvariantViolation("a quota holds a job back that does not wait")
-        restarting = [j.id for j in state.jobs.values() if j.state is JobState.RESTARTING]
-        if not set(QuotaWaits.of(state).restarting) <= set(restarting):
-            raise InvariantViolation("a job that does not restart keeps a place in a quota")
 
 
 # --- limits ----------------------------------------------------------------------------------
@@ -314,20 +301,12 @@ def _forget(state: State, job: Job) -> None:
     held.held, held.limit = False, NEW
 
 
-def _leave_place(state: State, job: Job) -> None:
-    """No place is kept for the job, which is not on its way back into the queue any more."""
-    restarting = QuotaWaits.of(state).restarting
-    if job.id in restarting:
-        restarting.remove(job.id)
-        state.touch(job)
-
-
 def _put_back(turn: Turn) -> None:
     """Jobs leave the queue that do not fit any more beside what runs and those before them."""
     state, book = turn.state, Uses()
-    there = [*state.active.values(), *(state.jobs[k] for k in QuotaWaits.of(state).restarting)]
-    for job in there:
-        book.add(job.spec.user, use_of(job, counts=True))
+    for job in state.jobs.values():
+        if job.id in state.active or job.state is JobState.RESTARTING:
+            book.add(job.spec.user, use_of(job, counts=True))
     leaving: list[tuple[Job, str]] = []
     for job in state.queue.values():
         bounds = bounds_of(state, job.spec.user)

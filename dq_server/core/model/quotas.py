@@ -239,14 +239,9 @@ class Metered(Record, key="Metered"):
 
 @dataclass(slots=True)
 class QuotaWaits(Record, key="QuotaWaits"):
-    """Of the state.
-
-    by_limit    jobs that a limit keeps out of the queue, ascending, by the limit
-    restarting  jobs that go back into the queue by themselves, and keep their place meanwhile
-    """
+    """Of the state: jobs that a limit keeps out of the queue, ascending, by the limit."""
 
     by_limit: dict[str, list[int]] = field(default_factory=dict)
-    restarting: list[int] = field(default_factory=list)
 
 
 def meter(state: State, options: QuotaOptions, job: Job, now: float) -> None:
