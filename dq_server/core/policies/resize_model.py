@@ -33,7 +33,7 @@ from dq_server.core.model.sizes import Configuration, RunTime
 from dq_server.core.model.state import State
 from dq_server.core.policies import grids
 from dq_server.core.policies.base import Verdict
-from dq_server.core.policies.resize_reshape import ReshapeResize, make_room
+from dq_server.core.policies.resize_reshape import ReshapeResize
 from dq_server.core.policies.spot_view import idle_for
 
 declare(
@@ -49,21 +49,13 @@ REACH = 4
 class ModelResize(ReshapeResize):
     patient = False  # nobody has worked out whom a change may concern
 
-    def decide(self, state: State, job: Job, config: SchedulerConfig, now: float) -> Verdict:
-        data, current = job.performance, job.configuration
-        assert current is not None, "only a running job has remap points"
-        found = data.sweet_spot is not None or data.recalled
-        if found or config.searches or len({c.size for c in data.known}) < 2:
-            return super().decide(state, job, config, now)
-        head = state.head(now)
-        if head is not None:
-            room = make_room(state, job, current, head)
-            return room if room.target else grids.beside(room, job, current, config)
-        if not data.measured(config.samples):
-            return grids.measuring(job, config)
-        trial = grids.trial(job, current, config)
-        if trial is not None:
-            return trial
+    def _judge(
+        self, state: State, job: Job, current: Configuration, config: SchedulerConfig, now: float
+    ) -> Verdict:
+        """Until a sweet spot is found: see the module's docstring."""
+        data = job.performance
+        if data.sweet_spot is not None or data.recalled or len({c.size for c in data.known}) < 2:
+            return super()._judge(state, job, current, config, now)
         if job.settle:
             return Verdict(None, because("settling", left=job.settle))
         at = grids.best(job, current, config)
