@@ -31,7 +31,7 @@ from math import nextafter
 from typing import TYPE_CHECKING
 
 from dq_server.core.model.jobs import Job, adapts, fitting, smallest_start
-from dq_server.core.model.placing import room
+from dq_server.core.model.placing import growth, room
 from dq_server.core.model.pool import arrivals, prospect
 from dq_server.core.model.sizes import Configuration, largest_at_most
 from dq_server.core.model.state import State
@@ -110,6 +110,12 @@ def free(state: State, now: float, until_s: float, job: Job | None = None) -> in
                 return min(idle, most_more)
     most = running(state, now).max(now, max(until_s, nextafter(now, INF)))
     return max(0, min(idle, prospect(state) - int(most)))
+
+
+def available(state: State, now: float, job: Job) -> int:
+    """Idle processors that the running job may have until its planned end, on nodes that it can
+    use and within its user's limits."""
+    return growth(state, job, free(state, now, job.planned_end_s, job))
 
 
 class Timeline:

@@ -31,10 +31,10 @@ from dq_server.core.model.points import Points
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.sizes import Configuration, RunTime
 from dq_server.core.model.state import State
+from dq_server.core.planning import available
 from dq_server.core.policies import grids
 from dq_server.core.policies.base import Verdict
 from dq_server.core.policies.resize_reshape import ReshapeResize
-from dq_server.core.policies.spot_view import idle_for
 
 declare(
     model_probe="{time_s:.4g} s per iteration on {size}; {model} through {points} sizes expects"
@@ -71,7 +71,7 @@ class ModelResize(ReshapeResize):
 
 def _if_it_fits(verdict: Verdict, state: State, job: Job, now: float) -> Verdict:
     """The verdict, if there is room for it: a size that was measured may not be idle any more."""
-    if verdict.target is None or verdict.target.size <= job.size + idle_for(state, job, now):
+    if verdict.target is None or verdict.target.size <= job.size + available(state, now, job):
         return verdict
     more = verdict.target.size - job.size
     return Verdict(None, because("model_no_room", next_size=verdict.target.size, more=more))
@@ -164,7 +164,7 @@ def _found(
 
 def _room(state: State, job: Job, config: SchedulerConfig, now: float) -> int:
     """The largest size that the idle processors allow, beside what other jobs are known to gain."""
-    idle = idle_for(state, job, now)
+    idle = available(state, now, job)
     others = Points.of(state).funded(state, idle, config.threshold, without=job)
     taken = sum(point.added for point, gets in others if gets)
     return job.size + idle - taken
