@@ -16,9 +16,8 @@ Hours are processor-hours, as `dq acct` counts them, within a window that moves 
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from heapq import heapify, heappop, heappush
 
@@ -46,12 +45,11 @@ from dq_server.core.model.quotas import (
     QuotaWaits,
 )
 from dq_server.core.model.reasons import Reason, because, declare
-from dq_server.core.model.records import Record
 from dq_server.core.model.sizes import largest_at_most
 from dq_server.core.model.state import State
 from dq_server.core.turn import Turn
 
-NEW = ""  # instead of a limit: the next pass will look at the job
+NEW = ""  # instead of a limit: nobody has looked at the job, the next pass will
 WHATS = ("jobs", "processors", "hours")
 
 declare(
@@ -67,14 +65,6 @@ declare(
     quota_free="the quota has room, so the job enters the queue at the next check of quotas",
     quota_size="starts on {next_size} instead of {size} processors: {who} may hold {limit} at once",
 )
-
-
-@dataclass(slots=True)
-class QuotaHeld(Record, key="QuotaHeld"):
-    """Of a job: whether a quota keeps it WAITING, and for which limit; NEW: nobody looked yet."""
-
-    held: bool = False
-    limit: str = NEW
 
 
 class Quotas(Feature):
@@ -102,7 +92,7 @@ class Quotas(Feature):
 
     def holds_back(self, state: State, job: Job) -> Hold | None:
         """A job that has limits is let in by a pass, which looks at all that wait, in order."""
-        if _held(job):
+        if _limit(state, job) is not None:
             return Hold()
         return Hold(partial(_wait, job)) if bounds_of(state, job.spec.user) else None
 
@@ -153,7 +143,7 @@ class Quotas(Feature):
             larger = next((c.size for c in job.chain if c.size > job.size), None)
             found = bound(turn.state, job)
             return [found.reason] if found and larger and larger > found.most else []
-        if job.state is not JobState.WAITING or not _held(job):
+        if _limit(turn.state, job) is None:
             return []
         if turn.state.paused:
             return [because("paused", why=turn.state.paused)]
@@ -164,14 +154,11 @@ class Quotas(Feature):
         for limit, ids in by_limit.items():
             if not ids or ids != sorted(ids):
                 raise InvariantViolation(f"jobs {ids} wait for the quota {limit}: not in order")
-        listed = sorted((k, limit) for limit, ids in by_limit.items() for k in ids)
-        held = [j for j in state.jobs.values() if _held(j)]
-        if listed != sorted((job.id, QuotaHeld.of(job).limit) for job in held):
-            raise InvariantViolation(
-                f"quotas hold {listed} back, but the records of their jobs differ"
-            )
+        held = [state.jobs[k] for ids in by_limit.values() for k in ids]
         if any(job.state is not JobState.WAITING for job in held):
             raise InvariantViolation("a quota holds a job back that does not wait")
+        if len({job.id for job in held}) < len(held):
+            raise InvariantViolation(f"a job waits for two quotas: {by_limit}")
 
 
 # --- limits ----------------------------------------------------------------------------------
@@ -271,10 +258,13 @@ def _fit(turn: Turn, job: Job, bounds: Bounds) -> None:
 # --- who waits -------------------------------------------------------------------------------
 
 
-def _held(job: Job) -> bool:
-    """Whether a quota keeps the job WAITING."""
-    found = QuotaHeld.known(job)
-    return found is not None and found.held
+def _limit(state: State, job: Job) -> str | None:
+    """The limit for which the job is WAITING, or NEW; None: no quota holds it back."""
+    for limit, ids in QuotaWaits.of(state).by_limit.items():
+        at = bisect_left(ids, job.id)  # thousands may wait
+        if ids[at : at + 1] == [job.id]:
+            return limit
+    return None
 
 
 def _wait(job: Job, turn: Turn) -> None:
@@ -285,20 +275,16 @@ def _wait(job: Job, turn: Turn) -> None:
 
 def _hold(state: State, job: Job, limit: str) -> None:
     """The job waits for this limit."""
-    held = QuotaHeld.of(job)
-    held.held, held.limit = True, limit
     insort(QuotaWaits.of(state).by_limit.setdefault(limit, []), job.id)
 
 
 def _forget(state: State, job: Job) -> None:
     """The job waits for no limit."""
-    if not _held(job):
-        return
-    held, by_limit = QuotaHeld.of(job), QuotaWaits.of(state).by_limit
-    by_limit[held.limit].remove(job.id)
-    if not by_limit[held.limit]:
-        del by_limit[held.limit]
-    held.held, held.limit = False, NEW
+    limit, by_limit = _limit(state, job), QuotaWaits.of(state).by_limit
+    if limit is not None:
+        by_limit[limit].remove(job.id)
+        if not by_limit[limit]:
+            del by_limit[limit]
 
 
 def _put_back(turn: Turn) -> None:
@@ -319,7 +305,7 @@ def _put_back(turn: Turn) -> None:
     for job, limit in leaving:
         job.move(JobState.WAITING)
         turn.withdraw(job)
-        if not QuotaHeld.of(job).held:  # an array may have tried to let it in again
+        if _limit(state, job) is None:  # an array may have tried to let it in again
             _hold(state, job, limit)
 
 
@@ -359,7 +345,8 @@ def _let_in(turn: Turn, quotas: Quotas) -> None:
 
 def _explain(turn: Turn, job: Job) -> list[Reason]:
     """Who is first where the job waits, and every limit that keeps the first of them out."""
-    state, waits = turn.state, QuotaHeld.of(job).limit
+    state, waits = turn.state, _limit(turn.state, job)
+    assert waits is not None, "a quota holds it back"
     first = state.jobs[QuotaWaits.of(state).by_limit[waits][0]]
     book = QuotaUse.of(state)
     told: list[Reason] = []
