@@ -7,7 +7,7 @@ import pytest
 from dq_server.core.model import events as ev
 from dq_server.core.model.jobs import JobState
 from dq_server.core.planning.waiting_index import WaitingIndex
-from tests.core.cluster import MakeCluster, answered
+from tests.core.cluster import MakeCluster, answered, state
 
 
 @pytest.mark.parametrize("behind", [2, 100])
@@ -79,6 +79,6 @@ def test_a_job_that_is_edited_in_a_long_queue_is_backfilled(cluster: MakeCluster
     edited = [c.submit(4, walltime_s=10.0), c.submit(2, walltime_s=5000.0)][1]
     for _ in range(100):
         c.submit(4, walltime_s=10.0)
-    assert edited.state is JobState.QUEUED
+    assert state(edited) is JobState.QUEUED
     c.do(ev.JobEdited(edited.id, walltime_s=500.0))
-    assert edited.state is JobState.RUNNING
+    assert state(edited) is JobState.RUNNING

@@ -33,8 +33,8 @@ from dq_server.core.model.records import Records
 from dq_server.core.model.sizes import Configuration, largest_at_most
 from dq_server.core.model.spec import JobKind, JobSpec
 
-__all__ = ["ACTIVE", "ADAPTABLE", "ENDED", "TRANSITIONS", "Answer", "Decision", "Job", "JobKind",
-           "JobSpec", "JobState", "PendingResize", "Remap", "Stay", "adapts", "fitting",
+__all__ = ["ACTIVE", "ADAPTABLE", "AT_WORK", "ENDED", "TRANSITIONS", "Answer", "Decision", "Job",
+           "JobKind", "JobSpec", "JobState", "PendingResize", "Remap", "Stay", "adapts", "fitting",
            "smallest_start"]  # fmt: skip
 
 
@@ -69,6 +69,7 @@ TRANSITIONS: dict[JobState, frozenset[JobState]] = {
 TIMES_MAX = 16  # kept of a stay
 ENDED = frozenset({_S.DONE, _S.FAILED, _S.KILLED})
 ACTIVE = frozenset({_S.STARTING, _S.RUNNING, _S.KILLING})
+AT_WORK = frozenset({_S.STARTING, _S.RUNNING})
 
 
 class Remap(StrEnum):
@@ -280,6 +281,10 @@ class Job:
         The ranks of an expansion may run already on what is reserved.
         """
         return [*self.allocation, *self.reserved, *self.spawned]
+
+    def works_in(self, instance: int) -> bool:
+        """Whether this start is the current one, and the job is neither killed nor over."""
+        return self.instance == instance and self.state in AT_WORK
 
     def move(self, to: JobState) -> None:
         """Change state, or raise InvalidTransition and change nothing."""

@@ -93,8 +93,8 @@ class EasyStart(StartPolicy):
     ) -> list[Start]:
         if state.has_promises:
             return planned(state, queue, now, moldable=self._moldable, depth=1)
-        how = {"moldable": self._moldable, "smaller": self._smaller}
-        room = Shadow(state, now, **how, index=self._index_of(state))
+        index = self._index_of(state)
+        room = Shadow(state, now, moldable=self._moldable, smaller=self._smaller, index=index)
         return due(promises(queue, room, now, depth=1), state.idle, now)
 
     def _index_of(self, state: State) -> WaitingIndex | None:

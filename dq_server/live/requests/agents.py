@@ -245,7 +245,7 @@ def _is_of(desk: Desk, body: m.Vacated, processor: int) -> bool:
 
 def runs(job: Job, instance: int) -> bool:
     """Whether this instance may have processes anywhere: one that is to end gets no more."""
-    return job.instance == instance and job.state in (JobState.STARTING, JobState.RUNNING)
+    return job.works_in(instance)
 
 
 @from_agent(m.RemoteRun)
