@@ -134,7 +134,7 @@ def test_records_have_the_names_that_snapshots_on_disk_have() -> None:
     assert FEATURES.all  # all are imported
     assert sorted(RECORDS) == [
         "ArraysKnown", "Asked", "AskedFor", "Attached", "Booked", "Copies", "Drains", "Ends",
-        "Followers", "HoursUsed", "Inside", "Interrupted", "Interruption", "Ledger", "LeftSizes",
+        "Followers", "HoursUsed", "Interrupted", "Interruption", "Ledger", "LeftSizes",
         "Loads", "LostOutput", "Metered", "NoMoreWork", "Phases", "Placed", "Places", "Pool",
         "Profiled", "Promise", "QuotaWaits", "RanOn", "Runs", "Spawns", "Succession",
         "Unmet", "Usage", "Waiting", "Watched", "Windows", "WorkerJobs", "Worlds",

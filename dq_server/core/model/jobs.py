@@ -199,7 +199,7 @@ class Job:
     charged_s: float | None = None  # until then its use of processors is in State.usage
     keep_decisions: int = 400
     called: bool = False  # asked to come to a remap point (CallRemap), not there yet
-    keeps_size: bool = False  # no policy may resize it at the moment
+    keeps_size: bool = False  # it runs inside its reservation: no policy may resize it
     restarts: int = 0  # times that it was interrupted and queued again
     start_on: Configuration | None = None  # the size to start on if not the one asked for
     retries: int = 0  # times that it failed and was queued again

@@ -33,7 +33,7 @@ from dq_server.core.settings import from_recorded
 COMPRESSION = 1  # quick: writing the bytes takes the server's time, making them need not
 FORM = 2  # 1 had the features' fields in Job and State
 
-RETIRED = frozenset({"QuotaHeld"})  # records of older versions that follow from others
+RETIRED = frozenset({"Inside", "QuotaHeld"})  # records of older versions that follow from others
 
 Raws = dict[str, msgspec.Raw]
 
