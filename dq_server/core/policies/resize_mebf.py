@@ -23,12 +23,13 @@ resizes cost what the last ones did.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import ConfigError
-from dq_server.core.model.jobs import Job, smallest_start
+from dq_server.core.model.jobs import Job, JobKind, smallest_start
 from dq_server.core.model.options import Options
 from dq_server.core.model.placing import growth
 from dq_server.core.model.points import may_resize
@@ -39,7 +40,7 @@ from dq_server.core.model.sizes import (
     largest_at_most,
     smallest_at_least,
 )
-from dq_server.core.model.state import State
+from dq_server.core.model.state import Derived, State
 from dq_server.core.planning import INF, free
 from dq_server.core.policies.base import ResizePolicy, Verdict
 
@@ -113,6 +114,57 @@ class MebfOptions(Options):
             )
 
 
+class Line(Derived):
+    """Active malleable jobs whose run time is known, by scalability; ties: the older job first."""
+
+    sign = 1  # -1: the least scalable first
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.jobs: list[tuple[float, int]] = []  # with `rho`
+        self._rho: dict[int, float] = {}  # the same, by job
+
+    def update(self, state: State, job_id: int, job: Job | None) -> None:
+        before = self._rho.pop(job_id, None)
+        if before is not None:
+            del self.jobs[bisect_left(self.jobs, (before, job_id))]
+        options = state.options(MebfOptions)
+        if job is None or not self._belongs(job, options):
+            return
+        known = job.spec.scalability
+        rho = options.rho if known is None else known.rho
+        self._rho[job_id] = self.sign * rho
+        insort(self.jobs, (self.sign * rho, job_id))
+
+    def _belongs(self, job: Job, _options: MebfOptions) -> bool:
+        return job.spec.kind is JobKind.MALLEABLE and job.spec.planned_s is not None
+
+    def said(self) -> object:
+        return self._rho, self.jobs
+
+
+class Expandable(Line):
+    """The most scalable first."""
+
+
+class Shrinkable(Line):
+    """Those that were never resized and have a smaller size, the least scalable first."""
+
+    sign = -1
+
+    def _belongs(self, job: Job, options: MebfOptions) -> bool:
+        may = not job.resizes and super()._belongs(job, options)
+        return may and _smaller(job, options).size < job.size
+
+
+def _smaller(job: Job, options: MebfOptions) -> Configuration:
+    """What a running job shrinks to; its own size if it can give nothing."""
+    legal, size = job.spec.configurations, job.size
+    found = smallest_at_least(legal, max(legal[0].size, size - int(options.share * size)))
+    assert found is not None, "it runs on one that is no smaller"
+    return found
+
+
 class MebfResize(ResizePolicy):
     polls = False
 
@@ -157,7 +209,7 @@ class MebfResize(ResizePolicy):
     def _expansions(
         self, state: State, idle: int, now: float
     ) -> Iterator[tuple[Job, Configuration]]:
-        for job in self._by_scalability(state, now) if idle else ():
+        for job in self._enduring(state, Expandable.of(state), now) if idle else ():
             size = job.size
             room = min(idle, growth(state, job, job.spec.configurations[-1].size - size))
             if room <= max(0, self._ratio * size):
@@ -184,36 +236,23 @@ class MebfResize(ResizePolicy):
 
     def _giving(self, state: State, needed: int, now: float) -> Iterator[tuple[Job, Configuration]]:
         """Who gives away what, until `needed` processors are found or nobody else can."""
-        share = self._options.share
-        for job in self._by_scalability(state, now, least_first=True) if needed > 0 else ():
-            legal, size = job.spec.configurations, job.size
-            target = smallest_at_least(legal, max(legal[0].size, size - int(share * size)))
-            assert target is not None, "it runs on one that is larger"
-            if job.resizes or target.size >= size:
-                continue
+        for job in self._enduring(state, Shrinkable.of(state), now) if needed > 0 else ():
+            target = _smaller(job, self._options)
             if _feasible(job, target, self._options, now):
                 yield job, target
-                needed -= size - target.size
+                needed -= job.size - target.size
                 if needed <= 0:
                     return
 
-    def _by_scalability(
-        self, state: State, now: float, *, least_first: bool = False
-    ) -> Iterable[Job]:
-        """The jobs that may be resized and have long enough left to run, the most scalable first.
-
-        Ties: the older job first.
-        """
-        options, sign = self._options, -1 if least_first else 1
-        found = []
-        for job in state.active.values():
-            planned_s, known = job.spec.planned_s, job.spec.scalability
-            if planned_s is None or not may_resize(state, job):
-                continue
-            if job.planned_end_s - now >= options.theta * planned_s:
-                rho = options.rho if known is None else known.rho
-                found.append((sign * rho, job.id, job))
-        return (job for *_, job in sorted(found))
+    def _enduring(self, state: State, line: Line, now: float) -> Iterator[Job]:
+        """Those in line that may be resized and have long enough left to run."""
+        theta = self._options.theta
+        for _, job_id in line.jobs:
+            job = state.active[job_id]
+            planned_s = job.spec.planned_s
+            assert planned_s is not None, "or it is not in line"
+            if job.planned_end_s - now >= theta * planned_s and may_resize(state, job):
+                yield job
 
 
 def _believed(job: Job, options: MebfOptions) -> Scalability:
@@ -225,7 +264,7 @@ def _believed(job: Job, options: MebfOptions) -> Scalability:
 
 
 def _feasible(job: Job, target: Configuration, options: MebfOptions, now: float) -> bool:
-    """Algorithm 3, its second part (the first is in `_by_scalability`).
+    """Algorithm 3, its second part (the first is in `_enduring`).
 
     The estimated run time after the resize, its cost included, must not exceed gamma times the one
     without any resize.
