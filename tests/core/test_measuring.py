@@ -68,5 +68,6 @@ def test_a_time_that_is_none_is_refused_and_changes_nothing(
     with pytest.raises(InvalidTransition, match="reports an iteration of"):
         c.do(ev.RemapPoint(job.id, job.instance, 1, 1, 0, time_s))
     with pytest.raises(InvalidTransition, match="reports an iteration of"):
-        c.do(ev.PointsPassed(job.id, job.instance, 3, time_s))
+        start = job.id, job.instance
+        c.do(ev.RemapPoint(*start, 1, 1, 0, 1.0, iterations=2, silent=1, passed=(time_s,)))
     assert job.remap_points == 0 and not job.performance.known

@@ -119,3 +119,47 @@ def test_a_report_that_cannot_be_is_refused(cluster: MakeCluster, more: dict[str
     with pytest.raises(InvalidTransition, match=r"cannot have passed|reports an iteration"):
         c.do(remap(c, job, 1.0, **more))
     assert job.remap_points == done
+
+
+@pytest.mark.parametrize("sweet_spot", ["thesis", "search"])
+def test_a_job_that_only_measures_may_tell_of_its_points_together(
+    cluster: MakeCluster, sweet_spot: str
+) -> None:
+    """As a simulated one does (sim/resting.py): the same is known, and the same answer comes."""
+    found = []
+    for asks in (True, False):
+        c = cluster(8, samples=3, discard=1, settle=3, sweet_spot=sweet_spot)
+        job = c.submit(1, 2, 4, start=2)
+        job.settle = 4  # as if it had given way
+        for _ in range(3 if asks else 0):
+            assert c.point(job, 4.0).what == "continue"
+        more = {} if asks else {"iterations": 4, "silent": 3, "passed": (4.0,) * 3}
+        c.now += 4.0
+        c.do(remap(c, job, 4.0, **more))
+        stay, answer = job.stays[-1], job.answer
+        assert answer is not None and answer.what == "expand"
+        told = [stay.iterations, stay.iteration_time_s, stay.sample]
+        found.append([job.remap_points, job.settle, job.performance, *told])
+    assert found[0] == found[1]
+
+
+def test_who_only_measures(cluster: MakeCluster) -> None:
+    """A job without its samples goes on whatever happens, unless it is to give way."""
+    c = cluster(4, samples=2, discard=0, threshold=0.0)
+    job = c.submit(1, 2, 4, start=1)
+    policy, state = c.scheduler.policies.resize, c.scheduler.state
+
+    def only_measures() -> bool:
+        return job.id not in policy.giving_way(state, c.now)
+
+    assert only_measures()
+    c.run(job, {1: 4.0}, 2)
+    assert job.size == 2
+    assert only_measures()
+    waits = c.submit(3)  # two are idle, and one processor of the job's would do
+    assert not only_measures()
+    c.do(ev.KillRequested(waits.id))
+    assert only_measures()
+    c.submit(4)  # all together cannot make room
+    assert only_measures()
+    assert c.point(job, 2.0).what == "continue"
