@@ -129,8 +129,8 @@ def test_files_fit_a_head(package: str) -> None:
 
 
 def test_records_have_the_names_that_snapshots_on_disk_have() -> None:
-    """A class may be renamed; who changes a key makes old snapshots unreadable, and so does who drops
-    one without a word in snapshot.RETIRED."""
+    """A class may be renamed. A changed key, or a dropped one that snapshot.RETIRED does not list,
+    makes old snapshots unreadable."""
     assert FEATURES.all  # all are imported
     assert sorted(RECORDS) == [
         "ArraysKnown", "Asked", "AskedFor", "Attached", "Booked", "Copies", "Drains", "Ends",
