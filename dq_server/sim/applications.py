@@ -211,7 +211,7 @@ class Iterating:
         """Report at the next remap point; those passed meanwhile were told to continue.
 
         One at `now` itself is over if what happens now (`issued_s`) was set going after it.
-        Returns how many were passed; `measured`: whoever asks tells of them.
+        Returns how many were passed; `measured`: they are told of by themselves (PointsPassed).
         """
         sim.cancel(self._next)
         self._next = 0

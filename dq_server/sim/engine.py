@@ -31,6 +31,7 @@ from dq_server.core.model.events import (
     NodeJoined,
     NodeLeft,
     NodeLost,
+    PointsPassed,
     RemapPoint,
     ReservationMade,
     Tick,
@@ -272,10 +273,9 @@ class Simulation:
             return
         passed = resting.passed(event.job)
         if passed:
-            assert event.iterations == 1, "who only measures reports each"
-            before_s = (event.iteration_time_s,) * passed
-            event = replace(event, silent=passed, passed=before_s, iterations=passed + 1)
-        before = resting.seen(job, passed)
+            told = PointsPassed(event.job, event.instance, passed, event.iteration_time_s)
+            self._do(scheduler.handle(told, now))
+        before = resting.seen(job)
         actions = scheduler.handle(event, now)
         learned = resting.learned(before, job)
         self._do(actions)

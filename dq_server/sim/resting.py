@@ -7,7 +7,8 @@ for (`stirred`); these report at their next remap point, as if they had come to 
 
 Where a job only measures, because its samples are not complete, it passes its remap points up to
 the one that completes them, unless the policy would have it give way (`giving_way`, asked after
-every other event). It tells what it has measured with the next remap point that counts.
+every other event). What it has measured is told before the next remap point that counts
+(PointsPassed).
 tests/sim/test_resting.py compares the schedules.
 
 Of one instant, remap points come in the order of the remap points before them (engine.py): who
@@ -89,13 +90,10 @@ class Resting:
         """How many remap points the job has passed since the last one that was told of."""
         return self._passed.pop(job, 0)
 
-    def seen(self, job: Job, passed: int = 0) -> tuple[object, ...]:
-        """What answers to other jobs, and its next ones, go by, as far as its point changes it.
-
-        passed  remap points that it has passed, and tells of with this one
-        """
-        data, any_point = job.performance, job.remap_points + passed > 0
-        return (data.sweet_spot, data.worse, job.state, any_point, job.settle > 0,
+    def seen(self, job: Job) -> tuple[object, ...]:
+        """What answers to other jobs, and its next ones, go by, as far as its point changes it."""
+        data = job.performance
+        return (data.sweet_spot, data.worse, job.state, job.remap_points > 0, job.settle > 0,
                 data.known.copy())  # fmt: skip
 
     def learned(self, before: tuple[object, ...], job: Job) -> bool:

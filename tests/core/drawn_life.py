@@ -328,9 +328,7 @@ class Life(PoolCluster):
         job = self.one(JobState.RUNNING)
         count, time_s = self.rng.randint(1, 20), self.time_s(job)
         self.now += count * time_s
-        self.seq[job.id] = self.seq.get(job.id, 0) + 1
-        said = job.id, job.instance, self.seq[job.id], job.size, self.done.get(job.id, 0), time_s
-        self.do(ev.RemapPoint(*said, iterations=count + 1, silent=count, passed=(time_s,) * count))
+        self.do(ev.PointsPassed(job.id, job.instance, count, time_s))
 
     def asks(self) -> None:
         job, rng = self.one(JobState.RUNNING), self.rng

@@ -68,6 +68,5 @@ def test_a_time_that_is_none_is_refused_and_changes_nothing(
     with pytest.raises(InvalidTransition, match="reports an iteration of"):
         c.do(ev.RemapPoint(job.id, job.instance, 1, 1, 0, time_s))
     with pytest.raises(InvalidTransition, match="reports an iteration of"):
-        start = job.id, job.instance
-        c.do(ev.RemapPoint(*start, 1, 1, 0, 1.0, iterations=2, silent=1, passed=(time_s,)))
+        c.do(ev.PointsPassed(job.id, job.instance, 3, time_s))
     assert job.remap_points == 0 and not job.performance.known

@@ -9,7 +9,8 @@ commit or an abort that never arrived is made up for at the next remap point.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import repeat
 from statistics import median
 
 from dq_server.core.feature import Feature, Rank, handles
@@ -83,11 +84,26 @@ class Resizing(Feature):
             if event.loop:
                 Phases.of(job).enter(job, event.loop)
             each = _pass_over(job, event)
-            _record(turn, job, (*event.passed, event.iteration_time_s), each)
+            _record(turn, job, (*event.passed, event.iteration_time_s), iterations=each)
             answer = _decide(turn, job, event.seq)
         turn.state.touch(job)  # the verdict says something about it, too
         job.answer = answer
         turn.actions.append(AnswerRemap(job.id, job.instance, answer))
+
+    @handles(ev.PointsPassed)
+    def points_passed(self, turn: Turn, event: ev.PointsPassed) -> None:
+        """What a job has measured where it asked for nothing."""
+        job = turn.state.job(event.job)
+        _check_state(job, event)
+        if job.resize is not None:
+            raise InvalidTransition(f"job {job.id} has a resize to carry out, so it has to ask")
+        if event.count < 1:
+            raise InvalidTransition(f"job {job.id} reports {event.count} remap points")
+        _check_time(job, event.iteration_time_s)
+        if job.state is JobState.STARTING:
+            job.move(JobState.RUNNING)
+        job.remap_points += event.count
+        _record(turn, job, repeat(event.iteration_time_s, event.count))
 
     @handles(ev.RanksLost)
     def ranks_lost(self, turn: Turn, event: ev.RanksLost) -> None:
@@ -149,7 +165,7 @@ class Resizing(Feature):
 # --- what the application tells --------------------------------------------------------------
 
 
-def _check_state(job: Job, event: ev.RemapPoint | ev.RanksLost) -> None:
+def _check_state(job: Job, event: ev.RemapPoint | ev.PointsPassed | ev.RanksLost) -> None:
     if not job.works_in(event.instance):
         raise InvalidTransition(f"job {job.id} is {job.state}: it has no remap points now")
     if job.spec.workers is not None:
@@ -198,7 +214,7 @@ def _pass_over(job: Job, event: ev.RemapPoint) -> int:
     return each
 
 
-def _record(turn: Turn, job: Job, times_s: Sequence[float], iterations: int) -> None:
+def _record(turn: Turn, job: Job, times_s: Iterable[float], *, iterations: int = 1) -> None:
     """Take in remap points, each after so many iterations of such a time."""
     config, configuration, data = turn.config, job.configuration, job.performance
     assert configuration is not None
@@ -221,7 +237,7 @@ def _record(turn: Turn, job: Job, times_s: Sequence[float], iterations: int) -> 
     for feature in turn.features[Feature.measured]:
         feature.measured(turn, job)
     if stay is not None:
-        stay.iteration_time_s = data.known.get(configuration, max(times_s[-1], TIME_S_MIN))
+        stay.iteration_time_s = data.known.get(configuration, max(time_s, TIME_S_MIN))
     turn.state.touch(job)
 
 

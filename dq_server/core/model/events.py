@@ -318,7 +318,7 @@ class RemapPoint(StartEvent):
     loop                  which of the program's loops they were of: times of one loop say nothing
                           about another
     silent                remap points since the last one that was reported, on the same processors
-                          and in the same loop: the job rested (core/resting.py, sim/resting.py)
+                          and in the same loop: the job rested (core/resting.py)
     passed                iteration times at the last of these, oldest first
     """
 
@@ -332,6 +332,21 @@ class RemapPoint(StartEvent):
     loop: str = ""
     silent: int = 0
     passed: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PointsPassed(StartEvent):
+    """Remap points that the application passed without asking, on the processors that it has now.
+
+    A simulated job reports so those at which it would have been told to continue and nothing would
+    have been learned but the time (sim/resting.py). Live ones report theirs with a RemapPoint.
+
+    count             how many
+    iteration_time_s  of the iteration before each of them
+    """
+
+    count: int
+    iteration_time_s: float
 
 
 @dataclass(frozen=True, slots=True)
