@@ -41,6 +41,7 @@ from dq_server.core.model.pool import (
     PoolOptions,
     PoolQueue,
     Ticket,
+    arrivals,
     possible,
 )
 from dq_server.core.model.reasons import Reason, because, declare
@@ -264,9 +265,9 @@ def under_way(turn: Turn, job: Job) -> list[Reason]:
     if not options.max:
         return []
     pool, reasons = Pool.of(state), list[Reason]()
-    if pool.arriving:
-        coming = sum(count for _, count in pool.arriving)
-        in_s = max(0.0, pool.arriving[0][0] - now)
+    if arriving := arrivals(state):
+        coming = sum(count for _, count in arriving)
+        in_s = max(0.0, arriving[0][0] - now)
         reasons.append(because("pool_coming", coming=coming, in_s=in_s))
     reasons += _why_none(pool, options, job, now)
     pending = [t for t in pool.tickets.values() if t.pending and not options.queues]

@@ -43,6 +43,7 @@ class Scheduler:
         self.config = config
         self.state.ordered = self.policies.order.ordered
         self.state.options = config.of
+        self.state.derived.clear()  # of other options
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """Take in one event at time `now` (seconds); returns what shall be done, in order.

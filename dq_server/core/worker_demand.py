@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import nextafter
 
-from dq_server.core.model.jobs import Job, JobKind, JobState, smallest_start
+from dq_server.core.model.jobs import AT_WORK, Job, JobKind, smallest_start
 from dq_server.core.model.placing import capable, growth, room
 from dq_server.core.model.points import is_resizable, next_larger
 from dq_server.core.model.pool import prospect
@@ -21,13 +21,11 @@ from dq_server.core.model.workers import WorkerJobs
 from dq_server.core.planning import ROUNDING_S, running
 from dq_server.core.turn import INF, Turn
 
-SERVED = (JobState.STARTING, JobState.RUNNING)
-
 
 def in_order(state: State) -> list[Job]:
     """The worker jobs that are served: priority, then submission."""
     jobs = (state.active[k] for k in WorkerJobs.of(state).ids)
-    served = [job for job in jobs if job.state in SERVED]
+    served = [job for job in jobs if job.state in AT_WORK]
     return sorted(served, key=lambda job: (-job.spec.priority, job.id))
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from dq_server.core.explain import explain
-from dq_server.core.features.reservations import Booked, Inside, held_inside
+from dq_server.core.features.reservations import Booked, held_inside, reservation_of
 from dq_server.core.model import events as ev
 from dq_server.core.model.errors import (
     InfeasibleRequest,
@@ -17,6 +18,7 @@ from dq_server.core.model.errors import (
 )
 from dq_server.core.model.events import AdvanceReservation
 from dq_server.core.model.jobs import Job, JobState
+from dq_server.core.model.needs import Needs
 from dq_server.live.store import snapshot
 from tests.core.cluster import Cluster, MakeCluster, answered, ending, state
 
@@ -181,7 +183,7 @@ def test_wakeups_and_a_snapshot(cluster: MakeCluster) -> None:
     at(c, 100)
     again, _ = snapshot.decode(snapshot.encode(c.scheduler, 100.0))
     assert Booked.of(again.state).by_name == Booked.of(c.scheduler.state).by_name
-    assert Inside.of(again.state.job(1)).name == "r"
+    assert reservation_of(again.state.job(1)) == "r"
     assert again.next_wakeup(100.0) == 200
 
 
@@ -199,10 +201,26 @@ def test_more_held_inside_than_reserved_breaks_an_invariant(cluster: MakeCluster
     reserve(c, 2, 0, 1000)
     c.submit(1, reservation="r")
     beside = c.submit(2)
-    Inside.of(beside).name = "r"
+    beside.spec, beside.keeps_size = replace(beside.spec, reservation="r"), True
     with pytest.raises(InvariantViolation, match="3 processors held inside"):
         c.scheduler.state.check()
-    Inside.of(beside).name = ""
+    beside.keeps_size = False
+
+
+def test_a_job_that_finds_no_node_inside_is_an_ordinary_one_after_it(cluster: MakeCluster) -> None:
+    """Enough processors were idle, but not where it has its memory. It kept its size for ever."""
+    c = cluster(0)
+    for name, memory in (("big", 8), ("small", 1)):
+        c.do(ev.NodeJoined(name, 2, memory=memory << 30))
+    needs = Needs(memory=4 << 30)
+    first = c.submit(2, needs=needs)
+    reserve(c, 2, 0, 100)
+    job = c.submit(1, 2, start=2, needs=needs, reservation="r")
+    assert (state(job), job.keeps_size) == (JobState.QUEUED, False)
+    at(c, 100)
+    c.end(first)
+    assert state(job) is JobState.RUNNING
+    assert not job.fixed_size
 
 
 def test_a_name_can_be_used_again_and_its_beginning_is_noticed(cluster: MakeCluster) -> None:

@@ -7,7 +7,7 @@ import pytest
 from dq_server.core.model import events as ev
 from dq_server.core.model.jobs import JobState
 from dq_server.core.planning.waiting_index import WaitingIndex
-from tests.core.cluster import MakeCluster, answered
+from tests.core.cluster import MakeCluster, answered, state
 
 
 @pytest.mark.parametrize("behind", [2, 100])
@@ -70,3 +70,15 @@ def test_the_index_names_only_jobs_that_pass_a_condition(cluster: MakeCluster) -
     passing = [job.id for job in index.candidates(idle=2, now=10.0, end_by_s=100.0, extra=1)]
     assert passing == [small.id, in_time.id, no_estimate.id]
     assert [job.id for job in index.candidates(2, 10.0, 100.0, 0)] == [in_time.id]
+
+
+def test_a_job_that_is_edited_in_a_long_queue_is_backfilled(cluster: MakeCluster) -> None:
+    """The index had its walltime from when it was submitted: a shorter one was never looked at."""
+    c = cluster(4, start="easy", resize="none")
+    c.submit(2, walltime_s=1000.0)
+    edited = [c.submit(4, walltime_s=10.0), c.submit(2, walltime_s=5000.0)][1]
+    for _ in range(100):
+        c.submit(4, walltime_s=10.0)
+    assert state(edited) is JobState.QUEUED
+    c.do(ev.JobEdited(edited.id, walltime_s=500.0))
+    assert state(edited) is JobState.RUNNING

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dq_server.core.features.reservations import Inside
+from dq_server.core.features.reservations import reservation_of
 from dq_server.core.model import events as ev
 from dq_server.core.model.errors import InfeasibleRequest
 from dq_server.core.model.events import AdvanceReservation
@@ -50,7 +50,7 @@ def test_a_job_inside_a_reservation_gives_nothing_to_another_one(cluster: MakeCl
     c.do(ev.ReservationMade(AdvanceReservation("first", 4, 0.0, 1000.0)))
     inside = c.submit(1, 2, 4, start=4, reservation="first")
     c.point(inside, 1.0)
-    assert (Inside.of(inside).name, inside.size) == ("first", 4)
+    assert (reservation_of(inside), inside.size) == ("first", 4)
     with pytest.raises(InfeasibleRequest, match="malleable jobs can give back 0"):
         c.do(ev.ReservationMade(AdvanceReservation("second", 6, 100.0, 200.0)))
     c.do(ev.ReservationMade(AdvanceReservation("second", 4, 100.0, 200.0)))

@@ -11,7 +11,6 @@ from dq_server.core.model.actions import CallRemap
 from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.sizes import Scalability
 from dq_server.core.model.spec import Protection
-from dq_server.core.policies.resize_mebf import MebfResize
 from dq_server.live.store import snapshot
 from tests.core.cluster import Cluster, MakeCluster, state
 
@@ -324,18 +323,21 @@ def test_a_job_that_shrinks_already_is_not_counted_on_once_more(cluster: MakeClu
     assert called(c) == [first.id, second.id]
 
 
-def test_jobs_that_have_ended_are_forgotten_also_if_nobody_ever_expands(
-    cluster: MakeCluster,
-) -> None:
-    """Somebody always waits, so that those that could expand are never looked through."""
-    c = cluster(10, resize="spare", **MEBF)
-    for _ in range(2):
-        malleable(c, 10)
-    for _ in range(300):
-        malleable(c, 10)
-        c.end(next(iter(c.scheduler.state.active.values())))
-    assert c.scheduler.state.queue, "somebody waits"
-    policy = c.scheduler.policies.resize
-    assert isinstance(policy, MebfResize)
-    assert len(policy._seen) < 100
-    assert len(policy._expandable) < 100
+def test_a_job_shrinks_to_a_size_that_its_program_can_run_on(cluster: MakeCluster) -> None:
+    """Its sizes were looked at when it started, before the program had declared them."""
+    c = cluster(12, resize="spare", **MEBF)
+    job = malleable(c, 10, largest=10)
+    c.do(ev.SizesDeclared(job.id, job.instance, (5, 8, 10)))
+    c.submit(2, estimate_s=1000)
+    c.submit(4, estimate_s=50)
+    assert (c.point(job, 1.0).what, job.size) == ("shrink", 8)  # not 6
+
+
+def test_a_job_that_its_user_holds_leaves_idle_processors_to_others(cluster: MakeCluster) -> None:
+    c = cluster(12, resize="intensive", **MEBF)
+    good, poor = malleable(c, 2, rho=0.05), malleable(c, 2, rho=0.3)
+    c.do(ev.ResizeRequested(good.id, 2, hold=True))
+    assert (c.point(poor, 1.0).what, poor.size) == ("expand", 10)
+    c.end(poor)
+    c.do(ev.SizeReleased(good.id))
+    assert (c.point(good, 1.0).what, good.size) == ("expand", 10)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dq_server.core.explain import explain
-from dq_server.core.features.reservations import Inside
+from dq_server.core.features.reservations import reservation_of
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import WarnJob
 from dq_server.core.model.errors import UnknownReservation
@@ -59,12 +59,12 @@ def test_at_its_end_nobody_starts_inside_a_reservation(cluster: MakeCluster) -> 
     c = cluster(4)
     reserve(c, 2, 0.0, 100.0)
     member, second = c.submit(2, reservation="r"), c.submit(1, reservation="r")
-    assert (Inside.of(member).name, second.state) == ("r", JobState.QUEUED)
+    assert (reservation_of(member), second.state) == ("r", JobState.QUEUED)
     c.now = 100.0
     c.end(member)  # before the tick that ends the reservation
     assert second.state is JobState.QUEUED
     c.do(ev.Tick())
-    assert (second.state, Inside.of(second).name) == (JobState.RUNNING, "")
+    assert (second.state, reservation_of(second)) == (JobState.RUNNING, "")
 
 
 def test_at_its_end_a_reservation_is_in_nobodys_way(cluster: MakeCluster) -> None:

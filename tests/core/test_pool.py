@@ -11,7 +11,7 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AskNodes, GiveNode
 from dq_server.core.model.errors import ConfigError, InfeasibleRequest, InvalidTransition
 from dq_server.core.model.jobs import Job, JobState
-from dq_server.core.model.pool import Pool, PoolOptions, Shape, TicketState, prospect
+from dq_server.core.model.pool import Pool, PoolOptions, Shape, TicketState, arrivals, prospect
 from dq_server.core.settings import configured, from_tables
 from tests.core.cluster import Cluster, ending, state
 from tests.core.pool_cluster import PoolCluster
@@ -567,12 +567,12 @@ def test_a_node_that_a_user_drains_stays_and_one_that_is_removed_goes_back() -> 
 def test_how_long_nodes_take_is_learnt() -> None:
     c = PoolCluster(max=4, start_s=100.0)
     c.submit(2)
-    assert c.pool.arriving == [(100.0, 1), (100.0, 1)]
+    assert arrivals(c.scheduler.state) == [(100.0, 1), (100.0, 1)]
     c.do(ev.TicketStarted(1, "p1"))
     c.now = 20.0
     c.join(1)
     assert c.pool.took_s == 20.0
-    assert c.pool.arriving == [(20.0, 1)]
+    assert arrivals(c.scheduler.state) == [(20.0, 1)]
 
 
 def test_a_smaller_max_gives_back_what_is_idle_and_asks_for_nothing() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Any
 
+import msgspec
 import pytest
 
 from dq_server.core.explain import explain
@@ -506,6 +508,22 @@ def test_a_snapshot_keeps_who_waits_and_what_was_used(cluster: MakeCluster) -> N
     assert again.state.job(jobs[2].id).state is JobState.STARTING
 
 
+def test_a_snapshot_that_has_the_limit_a_job_waits_for_twice_is_read(cluster: MakeCluster) -> None:
+    """As DQ 0.3 wrote it: with the job, too."""
+    c = cluster(4, **user(jobs=1))
+    first, second = c.submit(1, user="ada"), c.submit(1, user="ada")
+    body = snapshot.encode(c.scheduler, c.now)
+    form = msgspec.msgpack.decode(zlib.decompress(body))
+    for job, records in form["jobs"]:
+        if job["id"] == second.id:
+            records["QuotaHeld"] = {"held": True, "limit": "user ada jobs"}
+    form["records"]["QuotaWaits"]["restarting"] = []
+    again, _ = snapshot.decode(zlib.compress(msgspec.msgpack.encode(form)))
+    assert snapshot.encode(again, c.now) == body
+    again.handle(ev.JobEnded(first.id, 1, 0), c.now)
+    assert again.state.job(second.id).state is JobState.STARTING
+
+
 def test_what_is_shown_is_what_counts(cluster: MakeCluster) -> None:
     quotas = QuotaOptions(
         user={"*": Limits(processors=4, hours=2.0), "eve": Limits(queued=1)},
@@ -569,7 +587,7 @@ def test_a_file_says_it_in_tables_by_name() -> None:
     ("table", "said"),
     [
         ({"people": {}}, "unknown setting 'people' in [quotas]; known: user.NAME, group.NAME"),
-        ({"user": {"ada": 3}}, "quotas have a table for each name: [quotas.user.NAME]"),
+        ({"user": {"ada": 3}}, "there is a table for each name: [quotas.user.NAME]"),
         ({"user": {"ada": {"cpus": 3}}}, "unknown setting 'cpus' in [quotas.user.ada]; known:"),
         ({"user": {"ada": {"jobs": -1}}}, "[quotas.user.ada] jobs = -1: 0 or more"),
         ({"user": {"*": {"window": "soon"}}}, "[quotas.user.\"*\"] window = 'soon': seconds, or"),

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from dq_client.base import messages as m
 from dq_client.node.agent.holdings import HoldingRecord
 from dq_server.live.access import Principal
-from dq_server.live.requests.agents import runs
 from tests.dst.played_app import App
 from tests.dst.played_keeper import Start
 from tests.dst.played_line import Line
@@ -71,7 +70,7 @@ def restarting(env: dict[str, str]) -> dict[str, Any]:
 def reaches(world: World, order: m.Launch) -> bool:
     """Whether the launcher gets its proxies on other nodes: it asks for them at the server."""
     job = world.last_server.scheduler.state.job(order.job)
-    return len({p.node for p in order.places}) == 1 or runs(job, order.instance)
+    return len({p.node for p in order.places}) == 1 or job.works_in(order.instance)
 
 
 def beside_itself(world: World, job: int, places: list[m.Place]) -> bool:

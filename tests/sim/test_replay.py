@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from dq_server.core.features.reservations import Inside
+from dq_server.core.features.reservations import reservation_of
 from dq_server.core.model import events as ev
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.events import AdvanceReservation
@@ -195,7 +195,7 @@ def test_dependencies_reservations_and_history_are_replayed(tmp_path: Path) -> N
     assert sizes == [2, 4, 2, 2, 2, 2, 2, 2], "the second run probes nothing"
     r.now = 100.0
     r.do(ev.Tick())
-    assert Inside.of(r.scheduler.state.job(3)).name == "r"
+    assert reservation_of(r.scheduler.state.job(3)) == "r"
     r.do(ev.ReservationCancelled("r"))
     r.journal.close()
     result = CliRunner().invoke(sim, ["replay", str(tmp_path / "journal.db")])

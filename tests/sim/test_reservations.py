@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dq_server.core.features.reservations import Inside
+from dq_server.core.features.reservations import reservation_of
 from dq_server.core.model.errors import InfeasibleRequest
 from dq_server.core.model.events import AdvanceReservation
 from dq_server.core.model.jobs import JobKind, JobSpec
@@ -67,7 +67,7 @@ class Watched(Simulation):
         state, inside = self.scheduler.state, dict[str, int]()
         state.check()
         for job in state.active.values():
-            name = Inside.of(job).name
+            name = reservation_of(job)
             inside[name] = inside.get(name, 0) + len(job.holds())
         self.seen.append((self.now, inside.pop("", 0), inside))
 

@@ -200,7 +200,7 @@ def answer_of(job: Job) -> RequestAnswer | None:
 def _asking(state: State, job_id: int, instance: int) -> Job:
     """The job, if it may ask; InvalidTransition otherwise."""
     job = state.job(job_id)
-    if job.instance != instance or job.state not in (JobState.STARTING, JobState.RUNNING):
+    if not job.works_in(instance):
         raise InvalidTransition(f"job {job.id} is {job.state}: it cannot ask for anything now")
     if job.spec.kind is not JobKind.EVOLVING:
         raise InvalidTransition(

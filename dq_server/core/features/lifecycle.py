@@ -249,7 +249,7 @@ class Lifecycle(Feature):
         changed = replace(spec, **new)  # type: ignore[arg-type]  # of these two fields' types
         changed.validate()
         job.spec = changed
-        turn.state.touch(job)
+        turn.state.asks_anew(job)
         words = [_change(k, getattr(spec, k), v) for k, v in new.items()]
         who = event.user or "the user"
         job.note(turn.now, "edit", because("edited", user=who, changes=", ".join(words)))

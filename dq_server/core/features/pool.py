@@ -69,7 +69,7 @@ class Pooling(Feature):
         ticket = _known(turn, event.ticket)
         if ticket is not None and ticket.state is TicketState.ASKED:
             ticket.pending = event.why or "no reason given"
-            _changed(turn)
+            turn.schedule()
 
     @handles(ev.TicketStarted)
     def started_node(self, turn: Turn, event: ev.TicketStarted) -> None:
@@ -101,7 +101,7 @@ class Pooling(Feature):
             learned = True
         if learned:
             self._capacity(turn)
-            _changed(turn)
+            turn.schedule()
 
     @handles(ev.TicketRefused)
     def refused(self, turn: Turn, event: ev.TicketRefused) -> None:
@@ -114,7 +114,7 @@ class Pooling(Feature):
         del pool.tickets[event.ticket]
         if ticket.state is not TicketState.LEFT:
             _failed(turn, event.ticket, ticket.queue, event.why)
-        _changed(turn)
+        turn.schedule()
 
     @handles(ev.TicketRevoked)
     def revoked(self, turn: Turn, event: ev.TicketRevoked) -> None:
@@ -129,7 +129,7 @@ class Pooling(Feature):
         else:
             within_s = max(0.0, event.within_s)
             _drain(turn, ticket, event.why or "taken back", "the engine", within_s)
-        _changed(turn)
+        turn.schedule()
 
     @handles(ev.TicketEnded)
     def ended_node(self, turn: Turn, event: ev.TicketEnded) -> None:
@@ -147,7 +147,7 @@ class Pooling(Feature):
         node = _node(turn.state, ticket)
         if node is not None and not _taken_over(pool, ticket.node):
             turn.perform(ev.NodeLost(node.name, why))
-        _changed(turn)
+        turn.schedule()
 
     # --- nodes that come and go -----------------------------------------------------------------
 
@@ -185,7 +185,7 @@ class Pooling(Feature):
                 if before_s is not None:
                     took_s = before_s + TOOK_WEIGHT * (took_s - before_s)
                 pool.took_s = took_s
-                _changed(turn)
+                turn.schedule()
             elif not withheld.issuperset(node.processors) and not _taken_over(pool, ticket.node):
                 _drain(turn, ticket, "given back before", "the pool", None)
 
@@ -218,7 +218,6 @@ class Pooling(Feature):
             moved = list(to_move(view.pool, options, view.stock, turn.now))
             for number, reason in (*to_give(view), *to_renew(view), *moved):
                 _give_back(turn, number, reason)
-        _expect(turn)
 
     def deadline(self, turn: Turn) -> Iterable[float]:
         """When a node has been idle, or awaited, for long enough, or the engine is asked again."""
@@ -252,9 +251,6 @@ class Pooling(Feature):
                 continue
             if node is not None and not nodes.withheld.issuperset(node.processors):
                 raise InvariantViolation(f"node {node.name} of ticket {number} can be granted")
-        coming = sum(t.shape.processors for t in _arriving(pool))
-        if coming != sum(count for _, count in pool.arriving):
-            raise InvariantViolation(f"{coming} processors are on their way, not {pool.arriving}")
 
 
 # --- tickets ---------------------------------------------------------------------------------
@@ -336,7 +332,7 @@ def _give(turn: Turn, number: int, reason: Reason) -> None:
     ticket.state, ticket.idle_s, ticket.pending = TicketState.LEFT, None, ""
     _note(turn, "give", number, reason)
     turn.actions.append(GiveNode(number, ticket.node, reason))
-    _changed(turn)
+    turn.schedule()
 
 
 def _failed(turn: Turn, number: int, queue: str, why: str) -> None:
@@ -364,26 +360,6 @@ def _failed(turn: Turn, number: int, queue: str, why: str) -> None:
         if job is not None:
             AskedFor.of(job).grown_from = 0
         pool.growth = None
-
-
-def _changed(turn: Turn) -> None:
-    _expect(turn)
-    turn.schedule()
-
-
-def _arriving(pool: Pool) -> list[Ticket]:
-    """Tickets whose nodes are expected at a time that is known."""
-    return [t for t in pool.tickets.values() if t.state in ON_THE_WAY and not t.pending]
-
-
-def _expect(turn: Turn) -> None:
-    """Find out again which nodes are expected when."""
-    pool, options = Pool.of(turn.state), turn.config.of(PoolOptions)
-    takes_s = pool.start_takes_s(options)
-    pool.arriving = sorted(
-        ((t.asked_s if t.granted_s is None else t.granted_s) + takes_s, t.shape.processors)
-        for t in _arriving(pool)
-    )
 
 
 def _note(turn: Turn, what: str, number: int, reason: Reason) -> None:

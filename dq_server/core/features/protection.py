@@ -39,7 +39,7 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.actions import JobRestarts
 from dq_server.core.model.decisions import Ending
 from dq_server.core.model.errors import InvalidTransition, InvariantViolation
-from dq_server.core.model.jobs import ACTIVE, Job, JobKind, JobState
+from dq_server.core.model.jobs import ACTIVE, AT_WORK, Job, JobKind, JobState
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.records import Record
 from dq_server.core.model.sizes import largest_at_most
@@ -136,11 +136,8 @@ class Protecting(Feature):
     def ready(self, turn: Turn, event: ev.RestartReady) -> None:
         """The copy is complete; if this is accepted, all ranks end."""
         job, pending = turn.state.job(event.job), turn.state.job(event.job).resize
-        running = job.instance == event.instance and job.state in (
-            JobState.STARTING,
-            JobState.RUNNING,
-        )
-        if not running or pending is None or pending.resize_id != event.resize_id:
+        under_way = pending is not None and pending.resize_id == event.resize_id
+        if not job.works_in(event.instance) or not under_way:
             raise InvalidTransition(f"job {job.id} no longer has such a resize under way")
         reason = withdrawn(turn.state, job)
         if reason is not None:
@@ -264,7 +261,7 @@ class Protecting(Feature):
 def _ended_for_resize(job: Job, ending: Ending) -> bool:
     """Whether the ranks have ended for a resize by restart, all of them well."""
     well = ending.exit_code == 0 and not ending.error and not job.work_done
-    return well and is_ready(job) and job.state in (JobState.STARTING, JobState.RUNNING)
+    return well and is_ready(job) and job.state in AT_WORK
 
 
 def _interrupt(job: Job, reason: Reason, guarded: bool, turn: Turn) -> None:
@@ -424,4 +421,4 @@ def _prefer(turn: Turn, job: Job) -> None:
         return
     room = min(last.size, turn.capacity_max)
     job.start_on = largest_at_most(job.spec.configurations, room) or job.spec.configurations[0]
-    turn.state.touch(job)
+    turn.state.asks_anew(job)

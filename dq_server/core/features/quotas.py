@@ -16,9 +16,8 @@ Hours are processor-hours, as `dq acct` counts them, within a window that moves 
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from heapq import heapify, heappop, heappush
 
@@ -46,12 +45,11 @@ from dq_server.core.model.quotas import (
     QuotaWaits,
 )
 from dq_server.core.model.reasons import Reason, because, declare
-from dq_server.core.model.records import Record
 from dq_server.core.model.sizes import largest_at_most
 from dq_server.core.model.state import State
 from dq_server.core.turn import Turn
 
-NEW = ""  # instead of a limit: the next pass will look at the job
+NEW = ""  # instead of a limit: nobody has looked at the job, the next pass will
 WHATS = ("jobs", "processors", "hours")
 
 declare(
@@ -67,14 +65,6 @@ declare(
     quota_free="the quota has room, so the job enters the queue at the next check of quotas",
     quota_size="starts on {next_size} instead of {size} processors: {who} may hold {limit} at once",
 )
-
-
-@dataclass(slots=True)
-class QuotaHeld(Record, key="QuotaHeld"):
-    """Of a job: whether a quota keeps it WAITING, and for which limit; NEW: nobody looked yet."""
-
-    held: bool = False
-    limit: str = NEW
 
 
 class Quotas(Feature):
@@ -102,7 +92,7 @@ class Quotas(Feature):
 
     def holds_back(self, state: State, job: Job) -> Hold | None:
         """A job that has limits is let in by a pass, which looks at all that wait, in order."""
-        if _held(job):
+        if _limit(state, job) is not None:
             return Hold()
         return Hold(partial(_wait, job)) if bounds_of(state, job.spec.user) else None
 
@@ -128,13 +118,8 @@ class Quotas(Feature):
                         yield free_s
 
     def withdrawn(self, turn: Turn, job: Job) -> None:
-        """It is on hold, or has ended: it waits for no limit, and keeps no place."""
+        """It is on hold, or has ended: it waits for no limit."""
         _forget(turn.state, job)
-        _leave_place(turn.state, job)
-
-    def queued(self, turn: Turn, job: Job) -> None:
-        """A restarted job is back; it waits again only if limits have changed meanwhile."""
-        _leave_place(turn.state, job)
 
     # --- while it runs --------------------------------------------------------------------------
 
@@ -145,14 +130,9 @@ class Quotas(Feature):
             turn.state.touch(job)
 
     def stopped(self, turn: Turn, job: Job, *, goes_on: bool) -> None:
-        """Nothing of it runs. One that will start again keeps its place."""
-        if goes_on:
-            return
-        if Metered.known(job) is not None:
+        """Nothing of it runs."""
+        if not goes_on and Metered.known(job) is not None:
             Metered.of(job).until_s = None
-            turn.state.touch(job)
-        if job.state is JobState.RESTARTING and turn.config.of(QuotaOptions).limited:
-            QuotaWaits.of(turn.state).restarting.append(job.id)
             turn.state.touch(job)
 
     # --- to be seen -----------------------------------------------------------------------------
@@ -163,7 +143,7 @@ class Quotas(Feature):
             larger = next((c.size for c in job.chain if c.size > job.size), None)
             found = bound(turn.state, job)
             return [found.reason] if found and larger and larger > found.most else []
-        if job.state is not JobState.WAITING or not _held(job):
+        if _limit(turn.state, job) is None:
             return []
         if turn.state.paused:
             return [because("paused", why=turn.state.paused)]
@@ -174,17 +154,11 @@ class Quotas(Feature):
         for limit, ids in by_limit.items():
             if not ids or ids != sorted(ids):
                 raise InvariantViolation(f"jobs {ids} wait for the quota {limit}: not in order")
-        listed = sorted((k, limit) for limit, ids in by_limit.items() for k in ids)
-        held = [j for j in state.jobs.values() if _held(j)]
-        if listed != sorted((job.id, QuotaHeld.of(job).limit) for job in held):
-            raise InvariantViolation(
-                f"quotas hold {listed} back, but the records of their jobs differ"
-            )
+        held = [state.jobs[k] for ids in by_limit.values() for k in ids]
         if any(job.state is not JobState.WAITING for job in held):
             raise InvariantViolation("a quota holds a job back that does not wait")
-        restarting = [j.id for j in state.jobs.values() if j.state is JobState.RESTARTING]
-        if not set(QuotaWaits.of(state).restarting) <= set(restarting):
-            raise InvariantViolation("a job that does not restart keeps a place in a quota")
+        if len({job.id for job in held}) < len(held):
+            raise InvariantViolation(f"a job waits for two quotas: {by_limit}")
 
 
 # --- limits ----------------------------------------------------------------------------------
@@ -276,7 +250,7 @@ def _fit(turn: Turn, job: Job, bounds: Bounds) -> None:
             target = largest_at_most(job.spec.configurations, limit)
             if target is not None:
                 job.start_on = target
-                turn.state.touch(job)
+                turn.state.asks_anew(job)
                 figures = {"size": size, "next_size": target.size, "limit": limit}
                 job.note(turn.now, "size", because("quota_size", who=entity.words, **figures))
 
@@ -284,10 +258,13 @@ def _fit(turn: Turn, job: Job, bounds: Bounds) -> None:
 # --- who waits -------------------------------------------------------------------------------
 
 
-def _held(job: Job) -> bool:
-    """Whether a quota keeps the job WAITING."""
-    found = QuotaHeld.known(job)
-    return found is not None and found.held
+def _limit(state: State, job: Job) -> str | None:
+    """The limit for which the job is WAITING, or NEW; None: no quota holds it back."""
+    for limit, ids in QuotaWaits.of(state).by_limit.items():
+        at = bisect_left(ids, job.id)  # thousands may wait
+        if ids[at : at + 1] == [job.id]:
+            return limit
+    return None
 
 
 def _wait(job: Job, turn: Turn) -> None:
@@ -298,36 +275,24 @@ def _wait(job: Job, turn: Turn) -> None:
 
 def _hold(state: State, job: Job, limit: str) -> None:
     """The job waits for this limit."""
-    held = QuotaHeld.of(job)
-    held.held, held.limit = True, limit
     insort(QuotaWaits.of(state).by_limit.setdefault(limit, []), job.id)
 
 
 def _forget(state: State, job: Job) -> None:
     """The job waits for no limit."""
-    if not _held(job):
-        return
-    held, by_limit = QuotaHeld.of(job), QuotaWaits.of(state).by_limit
-    by_limit[held.limit].remove(job.id)
-    if not by_limit[held.limit]:
-        del by_limit[held.limit]
-    held.held, held.limit = False, NEW
-
-
-def _leave_place(state: State, job: Job) -> None:
-    """No place is kept for the job, which is not on its way back into the queue any more."""
-    restarting = QuotaWaits.of(state).restarting
-    if job.id in restarting:
-        restarting.remove(job.id)
-        state.touch(job)
+    limit, by_limit = _limit(state, job), QuotaWaits.of(state).by_limit
+    if limit is not None:
+        by_limit[limit].remove(job.id)
+        if not by_limit[limit]:
+            del by_limit[limit]
 
 
 def _put_back(turn: Turn) -> None:
     """Jobs leave the queue that do not fit any more beside what runs and those before them."""
     state, book = turn.state, Uses()
-    there = [*state.active.values(), *(state.jobs[k] for k in QuotaWaits.of(state).restarting)]
-    for job in there:
-        book.add(job.spec.user, use_of(job, counts=True))
+    for job in state.jobs.values():
+        if job.id in state.active or job.state is JobState.RESTARTING:
+            book.add(job.spec.user, use_of(job, counts=True))
     leaving: list[tuple[Job, str]] = []
     for job in state.queue.values():
         bounds = bounds_of(state, job.spec.user)
@@ -340,7 +305,7 @@ def _put_back(turn: Turn) -> None:
     for job, limit in leaving:
         job.move(JobState.WAITING)
         turn.withdraw(job)
-        if not QuotaHeld.of(job).held:  # an array may have tried to let it in again
+        if _limit(state, job) is None:  # an array may have tried to let it in again
             _hold(state, job, limit)
 
 
@@ -380,7 +345,8 @@ def _let_in(turn: Turn, quotas: Quotas) -> None:
 
 def _explain(turn: Turn, job: Job) -> list[Reason]:
     """Who is first where the job waits, and every limit that keeps the first of them out."""
-    state, waits = turn.state, QuotaHeld.of(job).limit
+    state, waits = turn.state, _limit(turn.state, job)
+    assert waits is not None, "a quota holds it back"
     first = state.jobs[QuotaWaits.of(state).by_limit[waits][0]]
     book = QuotaUse.of(state)
     told: list[Reason] = []

@@ -65,13 +65,6 @@ class Booked(Record, key="Booked"):
     begun: set[str] = field(default_factory=set)  # those whose beginning was noticed
 
 
-@dataclass(slots=True)
-class Inside(Record, key="Inside"):
-    """Of a job: the reservation that it runs in; empty: none."""
-
-    name: str = ""
-
-
 class Reservations(Feature, Promises):
     claimant = "a reservation"
 
@@ -162,16 +155,18 @@ class Reservations(Feature, Promises):
                 continue
             room[name] -= size
             idle -= size
-            Inside.of(job).name = name
-            job.keeps_size = True
             reason = because("started_inside", reservation=name, size=size, idle=state.idle)
             found.append(Start(job, job.preferred, reason))
         return found
 
+    def started(self, turn: Turn, job: Job) -> None:
+        """While there is its reservation, only `starts` starts it: it stands aside."""
+        job.keeps_size = job.spec.reservation in Booked.of(turn.state).by_name
+
     def stopped(self, turn: Turn, job: Job, *, goes_on: bool) -> None:
         """This start of the job is over."""
         if not goes_on:
-            _leave(job)
+            job.keeps_size = False
 
     # --- what others may have -------------------------------------------------------------------
 
@@ -187,14 +182,14 @@ class Reservations(Feature, Promises):
         self, state: State, job: Job, end_s: float, held: int, now: float, *, to_promise: bool
     ) -> tuple[float, int]:
         """Jobs that run inside a reservation hold processors of that."""
-        within = Booked.of(state).by_name.get(Inside.of(job).name)
+        within = Booked.of(state).by_name.get(reservation_of(job))
         if within is None:
             return end_s, held
         return (end_s, 0) if within.end_s > now else (now, held)
 
     def may_take(self, state: State, job: Job) -> int | None:
         """A job inside a reservation has what that has left."""
-        name = Inside.of(job).name
+        name = reservation_of(job)
         if not name:
             return None
         return Booked.of(state).by_name[name].processors - held_inside(state, name)
@@ -204,7 +199,7 @@ class Reservations(Feature, Promises):
         booked = Booked.of(turn.state).by_name
         if rank is Rank.BEFORE_USER or not booked or job.spec.kind is not JobKind.MALLEABLE:
             return None
-        name = Inside.of(job).name
+        name = reservation_of(job)
         if name:
             return Verdict(None, because("inside_reservation", reservation=name, size=job.size))
         return _make_room(turn, job, booked.values())
@@ -244,13 +239,12 @@ class Reservations(Feature, Promises):
 
 def held_inside(state: State, name: str) -> int:
     """Processors that the reservation's jobs hold."""
-    return sum(len(job.holds()) for job in state.active.values() if Inside.of(job).name == name)
+    return sum(len(job.holds()) for job in state.active.values() if reservation_of(job) == name)
 
 
-def _leave(job: Job) -> None:
-    if job.keeps_size:
-        Inside.of(job).name = ""
-        job.keeps_size = False
+def reservation_of(job: Job) -> str:
+    """The reservation that the job runs in; empty: none."""
+    return job.spec.reservation if job.keeps_size else ""
 
 
 def _check(state: State, wanted: AdvanceReservation, now: float) -> None:
@@ -279,9 +273,9 @@ def _over(state: State, name: str) -> list[Job]:
     booked = Booked.of(state)
     del booked.by_name[name]
     booked.begun.discard(name)
-    inside = [job for job in state.active.values() if Inside.of(job).name == name]
+    inside = [job for job in state.active.values() if reservation_of(job) == name]
     for job in inside:
-        _leave(job)
+        job.keeps_size = False
         state.touch(job)
     return inside
 

@@ -18,7 +18,7 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRemap
 from dq_server.core.model.decisions import Verdict
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
-from dq_server.core.model.jobs import Answer, Job, JobKind, JobState, PendingResize, Remap
+from dq_server.core.model.jobs import AT_WORK, Answer, Job, JobKind, JobState, PendingResize, Remap
 from dq_server.core.model.performance import Phases
 from dq_server.core.model.placing import placeable, within, without_growth
 from dq_server.core.model.quota_use import bound
@@ -139,7 +139,7 @@ class Resizing(Feature):
     def resize_requested(self, turn: Turn, event: ev.ResizeRequested) -> None:
         """`dq resize`: remembered until the job's next remap point."""
         job = turn.state.job(event.job)
-        if job.state not in (JobState.STARTING, JobState.RUNNING):
+        if job.state not in AT_WORK:
             raise InvalidTransition(
                 f"job {job.id} is {job.state}: only a running job can be resized"
             )
@@ -166,7 +166,7 @@ class Resizing(Feature):
 
 
 def _check_state(job: Job, event: ev.RemapPoint | ev.PointsPassed | ev.RanksLost) -> None:
-    if job.instance != event.instance or job.state not in (JobState.STARTING, JobState.RUNNING):
+    if not job.works_in(event.instance):
         raise InvalidTransition(f"job {job.id} is {job.state}: it has no remap points now")
     if job.spec.workers is not None:
         raise InvalidTransition(f"job {job.id} is of workers and has no remap points")

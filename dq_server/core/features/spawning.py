@@ -20,7 +20,7 @@ from dq_server.core.feature import Feature, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerSpawn
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition, InvariantViolation
-from dq_server.core.model.jobs import Job, JobKind, JobState
+from dq_server.core.model.jobs import Job, JobKind
 from dq_server.core.model.launching import Launching, Worlds
 from dq_server.core.model.places import note_nodes
 from dq_server.core.model.placing import take
@@ -82,7 +82,7 @@ class Spawning(Feature):
         No answer means that the request is to be made again, as it is while ranks of the job end.
         """
         job = turn.state.job(event.job)
-        if job.instance != event.instance or job.state not in (JobState.STARTING, JobState.RUNNING):
+        if not job.works_in(event.instance):
             raise InvalidTransition(f"job {job.id} is {job.state}: it cannot spawn ranks now")
         if not event.program_of or max(event.program_of) >= len(event.programs):
             raise InfeasibleRequest("at least one rank is spawned, and each runs a program")

@@ -74,7 +74,7 @@ class Watching(Feature):
     def rank_reported(self, turn: Turn, event: ev.RankReported) -> None:
         """A rank says where it is."""
         job = turn.state.job(event.job)
-        if job.instance != event.instance or job.state not in (JobState.STARTING, JobState.RUNNING):
+        if not job.works_in(event.instance):
             return
         words = Watched.of(job).words
         if event.what == "goes on":

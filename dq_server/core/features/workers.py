@@ -32,7 +32,7 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.actions import ResizeWorkers
 from dq_server.core.model.decisions import Start
 from dq_server.core.model.errors import InvariantViolation
-from dq_server.core.model.jobs import Job, JobState, Remap, Stay
+from dq_server.core.model.jobs import AT_WORK, Job, JobState, Remap, Stay
 from dq_server.core.model.launching import Worlds
 from dq_server.core.model.places import note_nodes
 from dq_server.core.model.placing import growth, room, take
@@ -44,7 +44,6 @@ from dq_server.core.model.workers import NONE, NoMoreWork, WorkerJobs
 from dq_server.core.planning import running
 from dq_server.core.turn import INF, Turn
 from dq_server.core.worker_demand import (
-    SERVED,
     for_needs,
     grace_s,
     in_order,
@@ -133,7 +132,7 @@ class WorkerJobsFeature(Feature, Promises):
     def worker_ended(self, turn: Turn, event: ev.WorkerEnded) -> None:
         """A worker has ended by itself and well."""
         job = turn.state.job(event.job)
-        if job.instance != event.instance or job.state not in SERVED or job.spec.workers is None:
+        if not job.works_in(event.instance) or job.spec.workers is None:
             return
         started = Worlds.of(job).started
         gone = tuple(p for p in job.allocation if started.get(p) == event.world)
@@ -241,7 +240,7 @@ class WorkerJobsFeature(Feature, Promises):
         self, state: State, job: Job, end_s: float, held: int, now: float, *, to_promise: bool
     ) -> tuple[float, int]:
         """All that is more than the least size comes back as soon as somebody wants it."""
-        if job.spec.workers is None or job.state not in SERVED:
+        if job.spec.workers is None or job.state not in AT_WORK:
             return end_s, held
         return nextafter(now, INF), max(0, held - job.spec.configurations[0].size)
 
@@ -261,7 +260,7 @@ class WorkerJobsFeature(Feature, Promises):
     def explain(self, turn: Turn, job: Job) -> list[Reason]:
         """Why it has no more workers."""
         state = turn.state
-        if job.spec.workers is None or job.state not in SERVED or job.size >= _most(job):
+        if job.spec.workers is None or job.state not in AT_WORK or job.size >= _most(job):
             return []
         figures = {"size": job.size, "most": _most(job), "idle": state.idle}
         count, who = wanted(turn, state.idle + state.incoming())

@@ -33,8 +33,8 @@ from dq_server.core.model.records import Records
 from dq_server.core.model.sizes import Configuration, largest_at_most
 from dq_server.core.model.spec import JobKind, JobSpec
 
-__all__ = ["ACTIVE", "ADAPTABLE", "ENDED", "TRANSITIONS", "Answer", "Decision", "Job", "JobKind",
-           "JobSpec", "JobState", "PendingResize", "Remap", "Stay", "adapts", "fitting",
+__all__ = ["ACTIVE", "ADAPTABLE", "AT_WORK", "ENDED", "TRANSITIONS", "Answer", "Decision", "Job",
+           "JobKind", "JobSpec", "JobState", "PendingResize", "Remap", "Stay", "adapts", "fitting",
            "smallest_start"]  # fmt: skip
 
 
@@ -69,6 +69,7 @@ TRANSITIONS: dict[JobState, frozenset[JobState]] = {
 TIMES_MAX = 16  # kept of a stay
 ENDED = frozenset({_S.DONE, _S.FAILED, _S.KILLED})
 ACTIVE = frozenset({_S.STARTING, _S.RUNNING, _S.KILLING})
+AT_WORK = frozenset({_S.STARTING, _S.RUNNING})
 
 
 class Remap(StrEnum):
@@ -198,7 +199,7 @@ class Job:
     charged_s: float | None = None  # until then its use of processors is in State.usage
     keep_decisions: int = 400
     called: bool = False  # asked to come to a remap point (CallRemap), not there yet
-    keeps_size: bool = False  # no policy may resize it at the moment
+    keeps_size: bool = False  # it runs inside its reservation: no policy may resize it
     restarts: int = 0  # times that it was interrupted and queued again
     start_on: Configuration | None = None  # the size to start on if not the one asked for
     retries: int = 0  # times that it failed and was queued again
@@ -280,6 +281,10 @@ class Job:
         The ranks of an expansion may run already on what is reserved.
         """
         return [*self.allocation, *self.reserved, *self.spawned]
+
+    def works_in(self, instance: int) -> bool:
+        """Whether this start is the current one, and the job is neither killed nor over."""
+        return self.instance == instance and self.state in AT_WORK
 
     def move(self, to: JobState) -> None:
         """Change state, or raise InvalidTransition and change nothing."""

@@ -10,18 +10,21 @@ by their type hints.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from dq_server.core.model.config import SchedulerConfig
 
 import math
+import re
 import types
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from typing import Literal, Union, get_args, get_origin, get_type_hints
+
+from dq_server.core.model.errors import ConfigError, known_words
 
 TABLES: dict[str, type[Options]] = {}
 SHORT: dict[str, tuple[str, str]] = {}  # setting of [scheduler] -> table and setting in it
@@ -48,6 +51,25 @@ class Options:
 
     def suits(self, config: SchedulerConfig) -> None:
         """Raise ConfigError if this makes no sense beside the rest of the configuration."""
+
+
+def named_tables(table: str, by_name: Any, known: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The tables [TABLE.NAME] of a file by name, copied; ConfigError unless all keys are known."""
+    if not isinstance(by_name, Mapping) or not all(
+        isinstance(given, Mapping) for given in by_name.values()
+    ):
+        raise ConfigError(f"there is a table for each name: [{table}.NAME]")
+    for name, given in by_name.items():
+        for key in given:
+            if key not in known:
+                where = f"[{table}.{quoted(name)}]"
+                raise ConfigError(f"unknown setting {key!r} in {where}; {known_words(key, known)}")
+    return {name: dict(given) for name, given in by_name.items()}
+
+
+def quoted(name: str) -> str:
+    """A name as a part of a table's name in a file."""
+    return name if re.fullmatch(r"[\w-]+", name) else f'"{name}"'
 
 
 def plain(value: Any) -> Any:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from dq_server.core.model.decisions import Verdict
 from dq_server.core.model.errors import InvariantViolation
-from dq_server.core.model.jobs import Job, JobState, smallest_start
+from dq_server.core.model.jobs import AT_WORK, Job, smallest_start
 from dq_server.core.model.needs import Needs, amount
 from dq_server.core.model.processors import Node
 from dq_server.core.model.quota_use import bound
@@ -276,11 +276,10 @@ def check(state: State) -> None:
 
     Memory is not looked at: a node may say that it has less than before while jobs run there.
     """
-    running = (JobState.STARTING, JobState.RUNNING)
     given: set[tuple[str, int]] = set()
     for p, taking in _live(state):
         job, name = state.active.get(taking.job), state.processors.node_of[p]
-        if job is None or job.state not in running:
+        if job is None or job.state not in AT_WORK:
             continue
         for gpu in taking.gpus:
             if (name, gpu) in given:

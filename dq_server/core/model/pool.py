@@ -210,8 +210,6 @@ class Pool(Pause, Record, key="Pool"):
 
     tickets: dict[int, Ticket] = field(default_factory=dict)  # in the order of asking
     next_ticket: int = 1
-    arriving: list[tuple[float, int]] = field(default_factory=list)
-    # (expected s, processors) of tickets on their way, ascending; not of those that are pending
     took_s: float | None = None  # how long nodes take to join: a sliding mean
     queues: dict[str, Pause] = field(default_factory=dict)  # of those that have failed
     growth: Growth | None = None
@@ -249,9 +247,19 @@ class AskedFor(Record, key="AskedFor"):
 
 
 def arrivals(state: State) -> list[tuple[float, int]]:
-    """(expected s, processors) of the nodes on their way, ascending by time."""
-    # Asked in every pass of every simulation: most states have no pool at all.
-    return Pool.of(state).arriving if Pool.known(state) is not None else []
+    """(expected s, processors) of the nodes on their way, ascending; not of those that are pending.
+
+    Asked in every pass: most states have no pool at all.
+    """
+    pool = Pool.known(state)
+    if pool is None or not pool.tickets:
+        return []
+    takes_s = pool.start_takes_s(state.options(PoolOptions))
+    return sorted(
+        ((t.asked_s if t.granted_s is None else t.granted_s) + takes_s, t.shape.processors)
+        for t in pool.tickets.values()
+        if t.state in ON_THE_WAY and not t.pending
+    )
 
 
 def possible(state: State, options: PoolOptions) -> int:

@@ -133,9 +133,9 @@ class QuotaUse(Derived, Uses):
         there = state.jobs.get(job_id)
         if there is None or there.state in ENDED:
             return
-        user, counts = there.spec.user, job is not None or job_id in state.queue
-        if there.state is JobState.RESTARTING:
-            counts = job_id in QuotaWaits.of(state).restarting
+        # One that restarts goes back into the queue by itself: its place is kept.
+        restarts = there.state is JobState.RESTARTING
+        user, counts = there.spec.user, restarts or job is not None or job_id in state.queue
         self._of_job[job_id] = user, use_of(there, counts=counts)
         self.add(*self._of_job[job_id])
         self._changed.add(user)

@@ -25,9 +25,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from dq_server.core.model.errors import ConfigError, known_words
+from dq_server.core.model.errors import ConfigError
 from dq_server.core.model.jobs import Job
-from dq_server.core.model.options import Options
+from dq_server.core.model.options import Options, named_tables, quoted
 from dq_server.core.model.records import Record
 from dq_server.core.model.state import State
 
@@ -139,28 +139,16 @@ class QuotaOptions(Options):
 
 
 def _where(kind: str, name: str) -> str:
-    shown = name if re.fullmatch(r"[\w-]+", name) else f'"{name}"'
-    return f"[quotas.{kind}.{shown}]"
+    return f"[quotas.{kind}.{quoted(name)}]"
 
 
 def _limits(kind: str, by_name: Any) -> dict[str, dict[str, Any]]:
     """The limits of each entity of a kind, as plain values."""
-    if not isinstance(by_name, Mapping) or not all(
-        isinstance(table, Mapping) for table in by_name.values()
-    ):
-        raise ConfigError(f"quotas have a table for each name: [quotas.{kind}.NAME]")
-    known = [f.name for f in fields(Limits) if f.name != "window_s"]
-    known += ["window"]
-    found = {}
-    for name, given in by_name.items():
-        where = _where(kind, name)
-        for key in given:
-            if key not in known:
-                raise ConfigError(f"unknown setting {key!r} in {where}; {known_words(key, known)}")
-        values = dict(given)
+    known = [*(f.name for f in fields(Limits) if f.name != "window_s"), "window"]
+    found = named_tables(f"quotas.{kind}", by_name, known)
+    for name, values in found.items():
         if "window" in values:
-            values["window_s"] = _seconds(values.pop("window"), where)
-        found[name] = values
+            values["window_s"] = _seconds(values.pop("window"), _where(kind, name))
     return found
 
 
@@ -239,14 +227,9 @@ class Metered(Record, key="Metered"):
 
 @dataclass(slots=True)
 class QuotaWaits(Record, key="QuotaWaits"):
-    """Of the state.
-
-    by_limit    jobs that a limit keeps out of the queue, ascending, by the limit
-    restarting  jobs that go back into the queue by themselves, and keep their place meanwhile
-    """
+    """Of the state: jobs that a limit keeps out of the queue, ascending, by the limit."""
 
     by_limit: dict[str, list[int]] = field(default_factory=dict)
-    restarting: list[int] = field(default_factory=list)
 
 
 def meter(state: State, options: QuotaOptions, job: Job, now: float) -> None:

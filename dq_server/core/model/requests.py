@@ -31,7 +31,7 @@ from typing import Any, Literal
 from dq_server.core.model.actions import RequestAnswer
 from dq_server.core.model.errors import ConfigError, known_words
 from dq_server.core.model.jobs import Job
-from dq_server.core.model.options import Options
+from dq_server.core.model.options import Options, named_tables
 from dq_server.core.model.records import Record
 from dq_server.core.model.spec import JobSpec
 
@@ -174,19 +174,13 @@ class DfsConfig(Options):
                     yield (kind, name), limits
 
 
-def _limits(kind: str, table: Any) -> dict[str, dict[str, Any]]:
+def _limits(kind: str, by_name: Any) -> dict[str, dict[str, Any]]:
     """The limits of each entity of a kind, as plain values."""
-    if not isinstance(table, Mapping) or not all(isinstance(v, Mapping) for v in table.values()):
-        raise ConfigError(f"limits have a table for each name: [dfs.{kind}.NAME]")
-    known = [f.name for f in fields(DfsLimits)]
-    found = {}
-    for name, values in table.items():
-        where = f"[dfs.{kind}.{name}]"
-        for key in values:
-            if key not in known:
-                raise ConfigError(f"unknown setting {key!r} in {where}; {known_words(key, known)}")
-        found[name] = {key: _seconds(value, key, where) for key, value in values.items()}
-    return found
+    tables = named_tables(f"dfs.{kind}", by_name, [f.name for f in fields(DfsLimits)])
+    return {
+        name: {key: _seconds(value, key, f"[dfs.{kind}.{name}]") for key, value in given.items()}
+        for name, given in tables.items()
+    }
 
 
 def _seconds(value: Any, name: str, where: str) -> Any:

@@ -154,7 +154,7 @@ class State:
     next_resize: int = 1
     next_instance: int = 1  # no job's next start has a smaller number
     paused: str = ""  # why nothing is granted at the moment; empty: grants go on
-    reordered: int = 0  # times that a job entered the queue elsewhere than at its end
+    reordered: int = 0  # times that a job changed in the queue, or entered it before its end
     ordered: Callable[[State, float], Iterable[Job]] = submission_order  # the order policy's
     options: Callable[[Any], Any] = defaults  # the configuration's `of`: the options of a feature
     features: Answers = field(default_factory=Answers, compare=False)
@@ -206,6 +206,11 @@ class State:
         self.touch(job)
         for other in reversed(later):
             queue.move_to_end(other)
+
+    def asks_anew(self, job: Job) -> None:
+        """The job, which may be in the queue, asks for other sizes or another time from now on."""
+        self.reordered += job.id in self.queue
+        self.touch(job)
 
     # --- what is free ---------------------------------------------------------------------------
 

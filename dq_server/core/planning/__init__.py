@@ -8,6 +8,6 @@ backfill.py       the loop: who starts now, and who is promised a start; FCFS, E
 waiting_index.py  the jobs of a long queue that fit into such room
 """
 
-from dq_server.core.planning.timeline import INF, ROUNDING_S, free, running
+from dq_server.core.planning.timeline import INF, ROUNDING_S, available, free, running
 
-__all__ = ["INF", "ROUNDING_S", "free", "running"]
+__all__ = ["INF", "ROUNDING_S", "available", "free", "running"]

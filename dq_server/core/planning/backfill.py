@@ -157,6 +157,21 @@ def due(made: Iterable[Promise], idle: int, now: float) -> list[Start]:
     return starts
 
 
+def planned(
+    state: State,
+    queue: Iterable[Job],
+    now: float,
+    *,
+    moldable: bool,
+    depth: float,
+    drain_priority: int | None = None,
+) -> list[Start]:
+    """The starts beside what features have promised to somebody."""
+    room, line = Timeline(state, now, moldable=moldable), in_line(queue, drain_priority)
+    made = promises(line, room, now, depth=depth, drain_priority=drain_priority)
+    return due(made, state.idle, now)
+
+
 class Delays:
     """The plan of the waiting jobs; made when first asked for, kept until something is granted.
 

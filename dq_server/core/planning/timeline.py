@@ -25,13 +25,13 @@ be used, so that a stream of short jobs cannot starve the head job.
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from math import nextafter
 from typing import TYPE_CHECKING
 
 from dq_server.core.model.jobs import Job, adapts, fitting, smallest_start
-from dq_server.core.model.placing import room
+from dq_server.core.model.placing import growth, room
 from dq_server.core.model.pool import arrivals, prospect
 from dq_server.core.model.sizes import Configuration, largest_at_most
 from dq_server.core.model.state import State
@@ -112,6 +112,12 @@ def free(state: State, now: float, until_s: float, job: Job | None = None) -> in
     return max(0, min(idle, prospect(state) - int(most)))
 
 
+def available(state: State, now: float, job: Job) -> int:
+    """Idle processors that the running job may have until its planned end, on nodes that it can
+    use and within its user's limits."""
+    return growth(state, job, free(state, now, job.planned_end_s, job))
+
+
 class Timeline:
     """See backfill.Room: room beside any number of promises."""
 
@@ -187,9 +193,12 @@ class Reservation:
 
 
 class Shadow:
-    """See backfill.Room. `smaller`: who is backfilled may take less than it prefers, too.
+    """See backfill.Room.
 
-    `index`: of the queue, which is in submission order; None: each waiting job is looked at.
+    moldable  the first in line may take less than it prefers
+    smaller   who is backfilled may, too
+    fits      the configuration to start on with so many processors, moldable or not; None: too few
+    index     of the queue, which is in submission order; None: each waiting job is looked at
     """
 
     def __init__(
@@ -199,26 +208,34 @@ class Shadow:
         *,
         moldable: bool = False,
         smaller: bool = False,
+        fits: Callable[[Job, int, bool], Configuration | None] = fitting,
         index: WaitingIndex | None = None,
     ) -> None:
         self.idle = state.idle
-        self._state, self._now = state, now
+        self._state, self._now, self._fits = state, now, fits
         self._moldable, self._smaller, self._index = moldable, smaller, index
         self._started: list[tuple[float, int, int]] = []  # as State.ends, of who starts now
         self._held: Reservation | None = None
-        self._end_by_s = INF
 
     def start(self, job: Job) -> Configuration | None:
         held = self._held
-        if held is not None:
-            return self._beside(job, held)
-        configuration = fitting(job, self.idle, self._moldable)
-        if configuration is not None:
-            size = configuration.size
-            self.idle -= size
-            planned_s = job.spec.planned_on_s(size)
-            end_s = INF if planned_s is None else self._now + planned_s
+        moldable = self._moldable if held is None else self._smaller
+        configuration = self._fits(job, self.idle, moldable)
+        if configuration is None:
+            return None
+        size = configuration.size
+        planned_s = job.spec.planned_on_s(size)
+        end_s = INF if planned_s is None else self._now + planned_s
+        if held is None:
             self._started.append((end_s, job.id, size))
+        elif end_s > held.end_by(self._now):
+            if size > held.extra_nodes:
+                configuration = self._fits(job, held.extra_nodes, moldable)
+                if configuration is None:
+                    return None
+                size = configuration.size
+            held.extra_nodes -= size
+        self.idle -= size
         return configuration
 
     def promise(self, job: Job, after_s: float) -> float | None:  # noqa: ARG002 - from now on
@@ -234,7 +251,6 @@ class Shadow:
             for end in self._started:
                 insort(ends, end)
         self._held = held = reserve(state, ends, self.idle, needed, now)
-        self._end_by_s = held.end_by(now)
         return max(held.shadow_time_s, nextafter(now, INF))
 
     def passing(self, jobs: Iterator[Job]) -> Iterable[Job]:
@@ -243,36 +259,8 @@ class Shadow:
         if held is None or index is None or behind is None:
             return jobs
         index.sync(self._state)
-        found = index.candidates(self.idle, self._now, self._end_by_s, held.extra_nodes)
+        found = index.candidates(self.idle, self._now, held.end_by(self._now), held.extra_nodes)
         return (job for job in found if job.id >= behind.id)
-
-    def _beside(self, job: Job, held: Reservation) -> Configuration | None:
-        """The configuration to backfill on, taken; None: none."""
-        idle = self.idle
-        if smallest_start(job, self._moldable) > idle:
-            return None
-        configuration, extra = job.preferred, held.extra_nodes
-        may_adapt = bool(self._smaller or job.restarts) and adapts(job, self._moldable)
-        if configuration.size > idle:
-            smaller = largest_at_most(job.spec.configurations, idle) if may_adapt else None
-            if smaller is None:
-                return None
-            configuration = smaller
-        if not self._in_time(job, configuration.size):
-            if configuration.size > extra:
-                on_extra = None
-                if may_adapt and extra:
-                    on_extra = largest_at_most(job.spec.configurations, extra)
-                if on_extra is None:
-                    return None
-                configuration = on_extra
-            held.extra_nodes -= configuration.size
-        self.idle -= configuration.size
-        return configuration
-
-    def _in_time(self, job: Job, size: int) -> bool:
-        planned_s = job.spec.planned_on_s(size)
-        return planned_s is not None and self._now + planned_s <= self._end_by_s
 
 
 def reserve(

@@ -30,7 +30,7 @@ from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.requests import Delay
 from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.state import State
-from dq_server.core.planning import free
+from dq_server.core.planning import available
 
 __all__ = ["GiveWay", "Grant", "GrantPolicy", "KeptGrid", "Offer", "Policies", "QueueOrder",
            "ResizePolicy", "ShrinkPolicy", "Start", "StartPolicy", "Verdict"]  # fmt: skip
@@ -222,9 +222,7 @@ class Offer:
 
 def offer_to(state: State, job: Job, config: SchedulerConfig, now: float) -> Offer:
     """What `job`, which is at a remap point, may have now."""
-    limit, more = bound(state, job), free(state, now, job.planned_end_s, job)
-    if limit is not None:
-        more = max(0, min(more, limit.most - len(job.holds())))
+    limit, more = bound(state, job), available(state, now, job)
     head, waiting = state.head(now), None
     if head is not None:
         needed = head.spec.needed if head.spec.profile else smallest_start(head, config.moldable)

@@ -23,15 +23,16 @@ resizes cost what the last ones did.
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import ConfigError
-from dq_server.core.model.jobs import Job, JobKind, JobState, smallest_start
+from dq_server.core.model.jobs import Job, JobKind, smallest_start
 from dq_server.core.model.options import Options
 from dq_server.core.model.placing import growth
+from dq_server.core.model.points import may_resize
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.sizes import (
     Configuration,
@@ -39,7 +40,7 @@ from dq_server.core.model.sizes import (
     largest_at_most,
     smallest_at_least,
 )
-from dq_server.core.model.state import State
+from dq_server.core.model.state import Derived, State
 from dq_server.core.planning import INF, free
 from dq_server.core.policies.base import ResizePolicy, Verdict
 
@@ -113,34 +114,55 @@ class MebfOptions(Options):
             )
 
 
-@dataclass(slots=True, eq=False)
-class _Candidate:
-    """A start of a malleable job that may be resized, with what does not change until it is.
+class Line(Derived):
+    """Active malleable jobs whose run time is known, by scalability; ties: the older job first."""
 
-    instance   which start: a job that is restarted is another candidate
-    rho        how it scales: the most scalable expand first, the least scalable shrink first
-    margin_s   it must have this long left to run
-    target     what it shrinks to if it was never resized, if that is smaller
-    """
+    sign = 1  # -1: the least scalable first
 
-    job: Job
-    instance: int
-    rho: float
-    margin_s: float
-    target: Configuration
+    def __init__(self) -> None:
+        super().__init__()
+        self.jobs: list[tuple[float, int]] = []  # with `rho`
+        self._rho: dict[int, float] = {}  # the same, by job
 
-    def over(self) -> bool:
-        """Whether this start of the job has ended."""
-        return self.job.planned is None or self.job.instance != self.instance
+    def update(self, state: State, job_id: int, job: Job | None) -> None:
+        before = self._rho.pop(job_id, None)
+        if before is not None:
+            del self.jobs[bisect_left(self.jobs, (before, job_id))]
+        options = state.options(MebfOptions)
+        if job is None or not self._belongs(job, options):
+            return
+        known = job.spec.scalability
+        rho = options.rho if known is None else known.rho
+        self._rho[job_id] = self.sign * rho
+        insort(self.jobs, (self.sign * rho, job_id))
 
-    def stands(self, now: float) -> bool:
-        """Whether the job runs and has long enough left. Unless it is resized, a no is final."""
-        job, planned = self.job, self.job.planned
-        return (
-            planned is not None
-            and planned[0] - now >= self.margin_s
-            and job.instance == self.instance
-        )
+    def _belongs(self, job: Job, _options: MebfOptions) -> bool:
+        return job.spec.kind is JobKind.MALLEABLE and job.spec.planned_s is not None
+
+    def said(self) -> object:
+        return self._rho, self.jobs
+
+
+class Expandable(Line):
+    """The most scalable first."""
+
+
+class Shrinkable(Line):
+    """Those that were never resized and have a smaller size, the least scalable first."""
+
+    sign = -1
+
+    def _belongs(self, job: Job, options: MebfOptions) -> bool:
+        may = not job.resizes and super()._belongs(job, options)
+        return may and _smaller(job, options).size < job.size
+
+
+def _smaller(job: Job, options: MebfOptions) -> Configuration:
+    """What a running job shrinks to; its own size if it can give nothing."""
+    legal, size = job.spec.configurations, job.size
+    found = smallest_at_least(legal, max(legal[0].size, size - int(options.share * size)))
+    assert found is not None, "it runs on one that is no smaller"
+    return found
 
 
 class MebfResize(ResizePolicy):
@@ -150,11 +172,6 @@ class MebfResize(ResizePolicy):
         self._options = config.of(MebfOptions)
         ratio = RESIZES[name]
         self._ratio = self._options.spare_ratio if ratio is None else ratio
-        # Found from the state, kept for speed. Both by scalability, the first in line first; jobs
-        # that will never do again are dropped when they are met.
-        self._expandable: list[_Candidate] = []
-        self._shrinkable: list[_Candidate] = []
-        self._seen: set[tuple[int, int]] = set()  # jobs with their instance
 
     def decide(self, state: State, job: Job, config: SchedulerConfig, now: float) -> Verdict:
         assert job.configuration is not None
@@ -181,9 +198,6 @@ class MebfResize(ResizePolicy):
     ) -> Iterable[tuple[Job, Configuration]]:
         """Who shall be resized now, and to what; looked for as far as is asked."""
         head, idle = state.head(now), free(state, now, INF)
-        if head is None and not idle:
-            return ()
-        self._notice(state)
         if head is None:
             return self._expansions(state, idle, now)
         if not idle or self._options.also == "shrink":
@@ -195,14 +209,7 @@ class MebfResize(ResizePolicy):
     def _expansions(
         self, state: State, idle: int, now: float
     ) -> Iterator[tuple[Job, Configuration]]:
-        for candidate in self._expandable.copy():
-            if not candidate.stands(now):
-                if candidate.over():
-                    self._expandable.remove(candidate)
-                continue
-            job = candidate.job
-            if _is_taken(state, job):
-                continue
+        for job in self._enduring(state, Expandable.of(state), now) if idle else ():
             size = job.size
             room = min(idle, growth(state, job, job.spec.configurations[-1].size - size))
             if room <= max(0, self._ratio * size):
@@ -229,55 +236,23 @@ class MebfResize(ResizePolicy):
 
     def _giving(self, state: State, needed: int, now: float) -> Iterator[tuple[Job, Configuration]]:
         """Who gives away what, until `needed` processors are found or nobody else can."""
-        for candidate in self._shrinkable.copy():
-            if needed <= 0:
-                return
-            job, target = candidate.job, candidate.target
-            if job.resizes or not candidate.stands(now):
-                self._shrinkable.remove(candidate)
-                continue
-            if _is_taken(state, job):
-                continue
+        for job in self._enduring(state, Shrinkable.of(state), now) if needed > 0 else ():
+            target = _smaller(job, self._options)
             if _feasible(job, target, self._options, now):
                 yield job, target
                 needed -= job.size - target.size
+                if needed <= 0:
+                    return
 
-    def _notice(self, state: State) -> None:
-        """Take in the jobs that started since the last time."""
-        seen = self._seen
-        for job in reversed(state.active.values()):
-            start = job.id, job.instance
-            if start in seen:
-                break
-            seen.add(start)
-            if job.spec.kind is JobKind.MALLEABLE and not job.fixed_size:
-                self._take_in(job)
-        if len(seen) > 2 * len(state.active) + 64:
-            seen.intersection_update((job.id, job.instance) for job in state.active.values())
-            for jobs in (self._expandable, self._shrinkable):  # some are never met
-                jobs[:] = [candidate for candidate in jobs if not candidate.over()]
-
-    def _take_in(self, job: Job) -> None:
-        planned_s = job.spec.planned_s
-        if planned_s is None:
-            return
-        known = job.spec.scalability
-        options = self._options
-        rho = options.rho if known is None else known.rho
-        size = job.size
-        least = max(job.spec.configurations[0].size, size - int(options.share * size))
-        target = smallest_at_least(job.spec.configurations, least)
-        assert target is not None, "it runs on one that is larger"
-        candidate = _Candidate(job, job.instance, rho, options.theta * planned_s, target)
-        insort(self._expandable, candidate, key=lambda c: (c.rho, c.job.id))
-        if target.size < size:
-            insort(self._shrinkable, candidate, key=lambda c: (-c.rho, c.job.id))
-
-
-def _is_taken(state: State, job: Job) -> bool:
-    """Whether the job is resized or ended already, or has to leave a node that drains before."""
-    ends = job.resize is not None or job.state is JobState.KILLING
-    return ends or state.processors.drain(job.allocation)
+    def _enduring(self, state: State, line: Line, now: float) -> Iterator[Job]:
+        """Those in line that may be resized and have long enough left to run."""
+        theta = self._options.theta
+        for _, job_id in line.jobs:
+            job = state.active[job_id]
+            planned_s = job.spec.planned_s
+            assert planned_s is not None, "or it is not in line"
+            if job.planned_end_s - now >= theta * planned_s and may_resize(state, job):
+                yield job
 
 
 def _believed(job: Job, options: MebfOptions) -> Scalability:
@@ -289,7 +264,7 @@ def _believed(job: Job, options: MebfOptions) -> Scalability:
 
 
 def _feasible(job: Job, target: Configuration, options: MebfOptions, now: float) -> bool:
-    """Algorithm 3, its second part (the first is `_Candidate.stands`).
+    """Algorithm 3, its second part (the first is in `_enduring`).
 
     The estimated run time after the resize, its cost included, must not exceed gamma times the one
     without any resize.

@@ -31,10 +31,10 @@ from dq_server.core.model.points import Points
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.sizes import Configuration, RunTime
 from dq_server.core.model.state import State
+from dq_server.core.planning import available
 from dq_server.core.policies import grids
 from dq_server.core.policies.base import Verdict
-from dq_server.core.policies.resize_reshape import ReshapeResize, make_room
-from dq_server.core.policies.spot_view import idle_for
+from dq_server.core.policies.resize_reshape import ReshapeResize
 
 declare(
     model_probe="{time_s:.4g} s per iteration on {size}; {model} through {points} sizes expects"
@@ -49,21 +49,13 @@ REACH = 4
 class ModelResize(ReshapeResize):
     patient = False  # nobody has worked out whom a change may concern
 
-    def decide(self, state: State, job: Job, config: SchedulerConfig, now: float) -> Verdict:
-        data, current = job.performance, job.configuration
-        assert current is not None, "only a running job has remap points"
-        found = data.sweet_spot is not None or data.recalled
-        if found or config.searches or len({c.size for c in data.known}) < 2:
-            return super().decide(state, job, config, now)
-        head = state.head(now)
-        if head is not None:
-            room = make_room(state, job, current, head)
-            return room if room.target else grids.beside(room, job, current, config)
-        if not data.measured(config.samples):
-            return grids.measuring(job, config)
-        trial = grids.trial(job, current, config)
-        if trial is not None:
-            return trial
+    def _judge(
+        self, state: State, job: Job, current: Configuration, config: SchedulerConfig, now: float
+    ) -> Verdict:
+        """Until a sweet spot is found: see the module's docstring."""
+        data = job.performance
+        if data.sweet_spot is not None or data.recalled or len({c.size for c in data.known}) < 2:
+            return super()._judge(state, job, current, config, now)
         if job.settle:
             return Verdict(None, because("settling", left=job.settle))
         at = grids.best(job, current, config)
@@ -79,7 +71,7 @@ class ModelResize(ReshapeResize):
 
 def _if_it_fits(verdict: Verdict, state: State, job: Job, now: float) -> Verdict:
     """The verdict, if there is room for it: a size that was measured may not be idle any more."""
-    if verdict.target is None or verdict.target.size <= job.size + idle_for(state, job, now):
+    if verdict.target is None or verdict.target.size <= job.size + available(state, now, job):
         return verdict
     more = verdict.target.size - job.size
     return Verdict(None, because("model_no_room", next_size=verdict.target.size, more=more))
@@ -172,7 +164,7 @@ def _found(
 
 def _room(state: State, job: Job, config: SchedulerConfig, now: float) -> int:
     """The largest size that the idle processors allow, beside what other jobs are known to gain."""
-    idle = idle_for(state, job, now)
+    idle = available(state, now, job)
     others = Points.of(state).funded(state, idle, config.threshold, without=job)
     taken = sum(point.added for point, gets in others if gets)
     return job.size + idle - taken

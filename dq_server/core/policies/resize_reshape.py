@@ -76,7 +76,7 @@ class ReshapeResize(ResizePolicy):
         assert current is not None, "only a running job has remap points"
         head = state.head(now)
         if head is not None:
-            verdict = make_room(state, job, current, head)
+            verdict = _make_room(state, job, current, head)
             if verdict.target is None and config.searches:
                 verdict = spot_search.ended(job, current, head) or verdict
             return verdict if verdict.target else grids.beside(verdict, job, current, config)
@@ -84,9 +84,12 @@ class ReshapeResize(ResizePolicy):
             return spot_search.decide(state, job, current, config, now)
         if not job.performance.measured(config.samples):
             return grids.measuring(job, config)
-        trial = grids.trial(job, current, config)
-        if trial is not None:
-            return trial
+        return grids.trial(job, current, config) or self._judge(state, job, current, config, now)
+
+    def _judge(
+        self, state: State, job: Job, current: Configuration, config: SchedulerConfig, now: float
+    ) -> Verdict:
+        """Steps 4 and 5: nobody waits, and the size was measured on all of its grids."""
         undo = _undo_expansion(job, grids.best(job, current, config), config)
         if undo is not None:
             return undo
@@ -129,7 +132,7 @@ def _undo_open(job: Job) -> bool:
     return job.performance.came_from is not None and not job.performance.judged
 
 
-def make_room(state: State, job: Job, current: Configuration, head: Job) -> Verdict:
+def _make_room(state: State, job: Job, current: Configuration, head: Job) -> Verdict:
     """Step 3: somebody waits."""
     idle, incoming = state.idle, state.incoming()
     head_size = head.needed

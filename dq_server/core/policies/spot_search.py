@@ -39,6 +39,7 @@ from dq_server.core.model.tracking import (
     SpotOptions,
     least_change,
 )
+from dq_server.core.planning import available
 from dq_server.core.policies import grids
 from dq_server.core.policies.base import Verdict
 from dq_server.core.policies.spot_view import (
@@ -46,7 +47,6 @@ from dq_server.core.policies.spot_view import (
     View,
     before_change,
     expand_point,
-    idle_for,
     view_of,
 )
 
@@ -100,7 +100,7 @@ def decide(
     if other is not None and track.trial is None:
         figures = {"winner": other.job.id, "gain_pct": 100 * other.gain}
         return Verdict(None, because("expand_point_elsewhere", **figures))
-    view = view_of(state, job, current, config, 0 if other else idle_for(state, job, now))
+    view = view_of(state, job, current, config, 0 if other else available(state, now, job))
     return _search(view)
 
 
@@ -386,7 +386,7 @@ def _trial(
     eased = fallen(state, job, larger.size)
     if eased is None and not track.is_due(larger.size):
         return None
-    if larger.size > current.size + idle_for(state, job, now):
+    if larger.size > current.size + available(state, now, job):
         return None
     why = "as long ago as its failures ask for" if eased is None else _eased_words(*eased)
     return _tried(job, current, larger, config, why, eased=eased is not None)

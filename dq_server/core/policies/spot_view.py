@@ -9,13 +9,11 @@ from statistics import fmean, median
 from dq_server.core.model import search
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import Job
-from dq_server.core.model.placing import growth, room
 from dq_server.core.model.points import ExpandPoint, Points
 from dq_server.core.model.reasons import Figure
 from dq_server.core.model.search import Probe, Terms, Time, expected, score, time_of
 from dq_server.core.model.sizes import Configuration, smallest_at_least
 from dq_server.core.model.state import State
-from dq_server.core.planning import free
 
 OLD_ERROR = 0.3  # of a time from before a change
 RECALLED_ERROR = 0.12  # of a time from earlier runs
@@ -164,12 +162,6 @@ def _left(job: Job, best_s: float) -> float:
     if estimate_s is not None and initial_s > 0 and track.run_s > 0:
         return max(1.0, estimate_s / initial_s - track.done)
     return max(search.LEAST_LEFT, track.done)
-
-
-def idle_for(state: State, job: Job, now: float) -> int:
-    """Idle processors that the job can use until its planned end."""
-    idle = growth(state, job, free(state, now, job.planned_end_s))
-    return idle if job.spec.needs is None else min(idle, room(state, job))
 
 
 def expand_point(state: State, job: Job, config: SchedulerConfig) -> ExpandPoint | None:

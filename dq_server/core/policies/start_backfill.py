@@ -31,8 +31,8 @@ from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import Job
 from dq_server.core.model.options import Options
 from dq_server.core.model.state import State
-from dq_server.core.planning.backfill import Room, due, in_line, promises
-from dq_server.core.planning.timeline import Shadow, Timeline
+from dq_server.core.planning.backfill import due, planned, promises
+from dq_server.core.planning.timeline import Shadow
 from dq_server.core.policies.base import Start, StartPolicy
 
 if TYPE_CHECKING:
@@ -72,11 +72,10 @@ class FcfsStart(StartPolicy):
     def choose(
         self, state: State, queue: Iterable[Job], config: SchedulerConfig, now: float
     ) -> list[Start]:
-        room: Room = Shadow(state, now, moldable=self._moldable)
         if state.has_promises:
-            room = Timeline(state, now, moldable=self._moldable)
             queue = takewhile(lambda job: not job.spec.profile or state.start_promised(job), queue)
-            queue = in_line(queue, None)
+            return planned(state, queue, now, moldable=self._moldable, depth=0)
+        room = Shadow(state, now, moldable=self._moldable)
         return due(promises(queue, room, now, depth=0), state.idle, now)
 
 
@@ -93,13 +92,10 @@ class EasyStart(StartPolicy):
         self, state: State, queue: Iterable[Job], config: SchedulerConfig, now: float
     ) -> list[Start]:
         if state.has_promises:
-            beside = Timeline(state, now, moldable=self._moldable)
-            made = promises(in_line(queue, None), beside, now, depth=1)
-        else:
-            how = {"moldable": self._moldable, "smaller": self._smaller}
-            room = Shadow(state, now, **how, index=self._index_of(state))
-            made = promises(queue, room, now, depth=1)
-        return due(made, state.idle, now)
+            return planned(state, queue, now, moldable=self._moldable, depth=1)
+        index = self._index_of(state)
+        room = Shadow(state, now, moldable=self._moldable, smaller=self._smaller, index=index)
+        return due(promises(queue, room, now, depth=1), state.idle, now)
 
     def _index_of(self, state: State) -> WaitingIndex | None:
         """Of the queue, if that is long enough; see the module's docstring."""
@@ -119,8 +115,11 @@ class ReservationsStart(StartPolicy):
     def choose(
         self, state: State, queue: Iterable[Job], config: SchedulerConfig, now: float
     ) -> list[Start]:
-        drain_priority, depth = config.drain_priority, config.reservation_depth
-        line = in_line(queue, drain_priority)
-        room = Timeline(state, now, moldable=config.moldable)
-        made = promises(line, room, now, depth=depth, drain_priority=drain_priority)
-        return due(made, state.idle, now)
+        return planned(
+            state,
+            queue,
+            now,
+            moldable=config.moldable,
+            depth=config.reservation_depth,
+            drain_priority=config.drain_priority,
+        )

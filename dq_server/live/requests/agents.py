@@ -243,16 +243,11 @@ def _is_of(desk: Desk, body: m.Vacated, processor: int) -> bool:
     return leaves is None or leaves in body.pids
 
 
-def runs(job: Job, instance: int) -> bool:
-    """Whether this instance may have processes anywhere: one that is to end gets no more."""
-    return job.instance == instance and job.state in (JobState.STARTING, JobState.RUNNING)
-
-
 @from_agent(m.RemoteRun)
 def remote_run(desk: Desk, link: AgentLink, body: m.RemoteRun) -> m.ReplyBody:
     """MPI's launcher wants a proxy on another node: only on one that the job holds."""
     job = desk.state.job(body.job)
-    if not runs(job, body.instance):
+    if not job.works_in(body.instance):
         return m.Error("refused", f"job {body.job} is not running here")
     place = next((p for p in desk.places.of(tuple(job.holds())) if p.host == body.host), None)
     if place is None:
@@ -286,7 +281,7 @@ def remote_ended(desk: Desk, call: Call[m.RemoteEnded]) -> m.ReplyBody:
 def relay(desk: Desk, link: AgentLink, body: m.Relay) -> m.ReplyBody:
     """One keeper of a job speaks to another: between nodes that the job has, nowhere else."""
     job = desk.state.job(body.job)
-    if not runs(job, body.instance) or not job.launching.by_agents:
+    if not job.works_in(body.instance) or not job.launching.by_agents:
         return m.Error("refused", f"job {job.id} is not running here")
     nodes = desk.job_nodes.of(job)
     everybody = body.node == m.EVERYBODY
@@ -319,7 +314,7 @@ def _relay(desk: Desk, target: AgentLink, job: Job, sender: str, data: bytes) ->
 def spawn_ranks(desk: Desk, link: AgentLink, body: m.SpawnRanks) -> m.ReplyBody:
     """A rank calls MPI_Comm_spawn."""
     job = desk.state.job(body.job)
-    if not runs(job, body.instance) or not job.launching.by_agents:
+    if not job.works_in(body.instance) or not job.launching.by_agents:
         return m.Error("refused", f"job {job.id} is not running here")
     if not has_part(desk, link, job, body.instance):
         return no_part(link, job)
@@ -330,7 +325,7 @@ def spawn_ranks(desk: Desk, link: AgentLink, body: m.SpawnRanks) -> m.ReplyBody:
 def world_ended(desk: Desk, link: AgentLink, body: m.WorldEnded) -> m.ReplyBody:
     """All ranks of a spawned world on an agent's nodes have ended."""
     job = desk.state.job(body.job)
-    if not runs(job, body.instance) or not job.launching.by_agents:
+    if not job.works_in(body.instance) or not job.launching.by_agents:
         return m.Done()  # all that the job has ends, or has ended
     if not has_part(desk, link, job, body.instance):
         return no_part(link, job)

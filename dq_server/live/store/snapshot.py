@@ -33,6 +33,8 @@ from dq_server.core.settings import from_recorded
 COMPRESSION = 1  # quick: writing the bytes takes the server's time, making them need not
 FORM = 2  # 1 had the features' fields in Job and State
 
+RETIRED = frozenset({"Inside", "QuotaHeld"})  # records of older versions that follow from others
+
 Raws = dict[str, msgspec.Raw]
 
 
@@ -121,6 +123,8 @@ def decode(body: bytes) -> tuple[Scheduler, float]:
 
 def _restore(owner: Job | State, records: dict[str, Raws], jobs: dict[int, Job]) -> None:
     for name, raws in records.items():
+        if name in RETIRED:
+            continue
         kind = RECORDS[name]
         owner.records[name] = kind(**_decoded(kind, raws, jobs))
 

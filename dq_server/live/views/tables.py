@@ -14,7 +14,7 @@ import msgspec
 from dq_server.core.explain import explain
 from dq_server.core.features.draining import Drain, Drains, holders, state_of
 from dq_server.core.features.maintenance import Windows
-from dq_server.core.features.reservations import Booked, Inside
+from dq_server.core.features.reservations import Booked, reservation_of
 from dq_server.core.model.jobs import Job, JobState, Stay
 from dq_server.core.model.places import Places as JobPlaces
 from dq_server.core.model.places import load_of
@@ -300,7 +300,7 @@ def reservations_view(state: State) -> list[dict[str, Any]]:
     """Advance reservations by start, with the jobs that run in them or wait for them."""
     views = []
     for r in sorted(Booked.of(state).by_name.values(), key=lambda r: (r.start_s, r.name)):
-        running = [job.id for job in state.active.values() if Inside.of(job).name == r.name]
+        running = [job.id for job in state.active.values() if reservation_of(job) == r.name]
         waiting = [job.id for job in state.queue.values() if job.spec.reservation == r.name]
         views.append(
             {
