@@ -172,12 +172,20 @@ def pack(
                             contents[path] = count
                         sizes[path] = pickler.count() - begin
                 except Exception as e:  # any class may raise anything
-                    failed[path] = " ".join(str(e).split()) or type(e).__name__
+                    failed[path] = _why_not(e)
                     break
                 if begin + sizes[path] > limit:
                     raise _too_much(sizes, anchors, limit)
             else:
                 return Packed(buffer.getvalue(), pickler.large, sizes, failed, contents)
+
+
+def _why_not(error: Exception) -> str:
+    """Why a value cannot be copied; a class of somebody else's does not say what to do."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, CannotCopyError):
+        return text
+    return f"{text}: keep what it is made of, and make it in the iteration"
 
 
 def _limit() -> int:
