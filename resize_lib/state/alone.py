@@ -25,6 +25,11 @@ _WAS_OWN = (
     " which one rank alone could not know: declare it (rs.local_state), take a view of an array in"
     " the iteration that uses it, or start with two ranks"
 )
+_HAS_LEFT = (
+    "is added up by each rank for itself, and a rank that left, where all ranks had the same by"
+    " chance, has taken its part with it: add it up over all ranks in the iteration, or say with"
+    " rs.local_state what becomes of it"
+)
 
 
 @dataclass(slots=True)
@@ -32,17 +37,19 @@ class AtEnd:
     """Of one process.
 
     carried: places that were given to ranks, or that this one was given, while the job was one rank
+    left: places that were the same, perhaps by chance, on ranks that have left
     digests: of them, when the last loop ended. reasons: why another value elsewhere is wrong
     """
 
     carried: set[Path] = field(default_factory=set)
+    left: set[Path] = field(default_factory=set)
     digests: dict[Path, bytes] = field(default_factory=dict)
     reasons: dict[Path, str] = field(default_factory=dict)
 
     def saw(self, mine: Told, found: Survey, sources: Sources) -> None:
         """What this rank has at the end of a loop."""
         self.digests, self.reasons = {}, {}
-        for path in sorted(self.carried & found.places.keys(), key=repr):
+        for path in sorted((self.carried | self.left) & found.places.keys(), key=repr):
             place, now = found.places[path], mine.digest(path)
             stream = place.kind is FILE or place.kind in STREAMS or is_setting(path)
             if stream or now is None or path in found.opaque:
@@ -52,7 +59,8 @@ class AtEnd:
             if verdict.lost(mine.before.get(path), now, known):
                 line = sources.line_of(found, path, facts.changed_line)
                 self.digests[path] = now
-                self.reasons[path] = f"{line}: {shown(found, path)} {_WAS_OWN}"
+                why = _WAS_OWN if path in self.carried else _HAS_LEFT
+                self.reasons[path] = f"{line}: {shown(found, path)} {why}"
 
     def mistake(self, comm: MPI.Intracomm) -> str:
         """Why the result is wrong, if it is; the same on all ranks. Collective."""

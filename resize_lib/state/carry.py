@@ -407,6 +407,7 @@ class Carry:
         if os.environ.get(ACTION_VARIABLE) == "warn" and why:
             say(why)
             why = ""
+        self.alone.left |= told.coincides.difference(differing) if leavers else set()
         again = idle_bcast(comm, self._set_by_place(found) if comm.rank == 0 else None)
         why = why or ("" if found is None else self._put_back(again, found))
         return agree_to_join(comm, why)[0]
@@ -415,7 +416,7 @@ class Carry:
 
     def loop_ends(self) -> None:
         """An outermost loop has ended: look at what one rank alone has given to others."""
-        if not self.alone.carried or self.is_off():
+        if not (self.alone.carried or self.alone.left) or self.is_off():
             return
         mine, found = self.look({})
         if found is not None:

@@ -133,6 +133,9 @@ def refuse_generator(generator: Any) -> None:
 # --- what a program has put around rs.iterations itself -----------------------------------------
 
 
+OVER_ITEMS: tuple[type, ...] = (type(iter([])), type(iter(())))
+
+
 def wrappers_of(iterations: Any) -> list[Any]:
     """The iterators around the loop's own, innermost first: `enumerate(rs.iterations(n))`."""
     found: list[Any] = []
@@ -169,7 +172,8 @@ def sequences(items: Sequence[Items | None], running: Iterable[Any]) -> Sequence
         inner = iterations
         for wrapper in wrappers_of(iterations):
             if isinstance(wrapper, zip | map):
-                beside += itertools.chain(*_beside(wrapper, inner))
+                before, after = _beside(wrapper, inner)
+                beside += [*map(_from_taken, before), *after]  # those before: asked already
             inner = wrapper
     last = next((each for each in reversed(items) if each), None)
     file, line = (last.file, last.line) if last else ("", 0)
@@ -198,6 +202,16 @@ def _beside(wrapper: Any, iterations: Any) -> tuple[list[Any], list[Any]]:
     parts = list(wrapper.__reduce__()[1])
     at = next(k for k, part in enumerate(parts) if part is iterations)
     return parts[isinstance(wrapper, map) : at], parts[at + 1 :]
+
+
+def _from_taken(part: Any) -> Any:
+    """What an iterator gives, the item included that it has given last, where it is known."""
+    if isinstance(part, BUILT_IN):
+        return type(part).__name__, *map(_from_taken, part.__reduce__()[1])
+    if type(part) not in OVER_ITEMS:
+        return part
+    _, (items, *_), *index = part.__reduce__()
+    return tuple(items[index[0] - 1 :]) if index and index[0] else part
 
 
 def obstacle(iterations: Any) -> str:
