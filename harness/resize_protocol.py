@@ -89,7 +89,8 @@ def _settled(roles: str) -> Stage:
 
 def _variables(roles: str) -> Stage:
     """The program's own variables, where no rank joins (state/carry.py)."""
-    calls = "own.Ibcast* own.Iallreduce? own.Iallgather* own.Ibcast* own.Iallreduce?"
+    compare = "own.Iallreduce? own.Iallgather* own.Ibcast* own.Iallgather*"
+    calls = f"own.Ibcast* {compare} own.Ibcast* own.Iallreduce?"
     return Stage("variables", roles, State.ORDERED, calls, Failure.STAY, "own.Ibcast+")
 
 

@@ -395,7 +395,7 @@ class Carry:
         live = idle_bcast(comm, self.live() if comm.rank == 0 else None)
         mine, found = self.look(live)
         told: Told = idle_bcast(comm, mine if comm.rank == 0 else None)
-        differing = differences(comm, told, mine, found, Known(self.session))
+        differing = union(comm, differences(comm, told, mine, found, Known(self.session)))
         why = mine.why
         if found is not None:
             try:

@@ -22,14 +22,14 @@ def loss(
     sources: Sources,
     mine: Told,
     found: Survey,
-    differing: list[Path],
+    differing: frozenset[Path],
     *,
     leaving: Collection[int],
     comm: MPI.Intracomm,
 ) -> str:
     """Return why the result would be wrong, as this rank sees it; empty: it would not. Local.
 
-    differing: where this rank has something else than rank 0. leaving: ranks of `comm`
+    differing: where some rank has something else than rank 0. leaving: ranks of `comm`
     """
     why = _open(sources, found)
     if comm.rank in leaving and not why:
@@ -109,7 +109,7 @@ def _absent(sources: Sources, found: Survey, size: int) -> str:
     return ""
 
 
-def _misplaced(sources: Sources, found: Survey, differing: list[Path], *, first: bool) -> str:
+def _misplaced(sources: Sources, found: Survey, differing: Iterable[Path], *, first: bool) -> str:
     """On rank 0 of all places, on others of those where they differ from it."""
     for path in list(found.places) if first else differing:
         if path in found.places and not is_setting(path):
