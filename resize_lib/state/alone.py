@@ -3,7 +3,8 @@
 One rank alone cannot show whether a variable is the job's or its own. Where the source does not
 show it either, a joining rank is given what rank 0 has. If these variables differ at the end of the
 loop, and each rank has added to its own, the ranks that joined have begun with what was rank 0's
-part: the result is wrong, and the job fails.
+part: the result is wrong, and the job fails. So it does where a rank has left while all had the
+same by chance.
 """
 
 from __future__ import annotations

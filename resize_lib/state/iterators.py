@@ -28,6 +28,7 @@ ON_DISK = (io.BufferedWriter, io.BufferedRandom, io.FileIO)
 WRITTEN_BYTES_MAX = 16 << 20
 DEPTH_MAX = 20  # of what a program puts around rs.iterations
 BUILT_IN = (enumerate, zip, map, filter)
+OVER_ITEMS: tuple[type, ...] = (type(iter([])), type(iter(())))
 # of itertools: the others know how far they are, and keep it to themselves
 WITHOUT_POSITION = (itertools.chain, itertools.filterfalse, itertools.starmap, itertools.takewhile)
 ENUMERATE_INDEX_AT = 2 * ctypes.sizeof(ctypes.c_ssize_t)  # behind reference count and type
@@ -131,9 +132,6 @@ def refuse_generator(generator: Any) -> None:
 
 
 # --- what a program has put around rs.iterations itself -----------------------------------------
-
-
-OVER_ITEMS: tuple[type, ...] = (type(iter([])), type(iter(())))
 
 
 def wrappers_of(iterations: Any) -> list[Any]:

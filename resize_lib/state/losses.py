@@ -110,7 +110,7 @@ def _absent(sources: Sources, found: Survey, size: int) -> str:
 
 
 def _misplaced(sources: Sources, found: Survey, differing: Iterable[Path], *, first: bool) -> str:
-    """On rank 0 of all places, on others of those where they differ from it."""
+    """On rank 0 of all places, on others of those where the ranks differ."""
     for path in list(found.places) if first else differing:
         if path in found.places and not is_setting(path):
             facts: Variable = sources.variable(found, path)
