@@ -10,11 +10,13 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -24,6 +26,7 @@ from dq_client.base.connection import Connection
 from dq_client.base.home import Home
 from dq_client.deploy import local
 from dq_client.node import supervision
+from dq_server.live.store.journal import Entry, read_entries
 from harness.bench import POLL_GROWTH, POLL_S, until
 from harness.commands import ROOT, ClusterError, CommandLine, can_run_here, run_here
 
@@ -94,6 +97,11 @@ class Live(CommandLine):
     def wait_end(self, job_id: int, timeout_s: float = 90) -> Job:
         """Poll a job until it ended, however it did."""
         return self.wait(job_id, lambda j: j["state"] in ENDED, timeout_s)
+
+    def entries(self) -> list[Entry]:
+        """The entries of the journal."""
+        with closing(sqlite3.connect(self.home.journal)) as db:
+            return list(read_entries(db, self.home.journal))
 
     def kill_jobs(self) -> None:
         """Kill all jobs, and wait until their processors are idle."""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from dq_server.core.model import events as ev
-from dq_server.live.store.journal import Entry, read_entries
 from harness.bench import until
 from harness.live import Live
 
@@ -22,17 +19,11 @@ NOTICED_WITHIN = 10  # iterations that take 30 % longer
 SLOW_S = 0.57  # half of the way from what an iteration takes on 4
 
 
-def journaled(live: Live) -> list[Entry]:
-    """What the journal has."""
-    with closing(sqlite3.connect(live.home.journal)) as db:
-        return list(read_entries(db, live.home.journal))
-
-
 def told(live: Live, after: int = 0) -> list[tuple[ev.RemapPoint, str]]:
     """The remap points that were reported after an event, with what they were answered."""
     return [
         (entry.event, entry.actions)
-        for entry in journaled(live)
+        for entry in live.entries()
         if isinstance(entry.event, ev.RemapPoint) and entry.seq > after
     ]
 
@@ -99,7 +90,7 @@ def test_who_rests_gives_way_at_the_next_iteration(live: Live, tmp_path: Path) -
     (folder / "stop").touch()
     assert live.wait_end(job)["state"] == "done", live.dq("logs", job, "--err")
     submitted = max(
-        entry.seq for entry in journaled(live) if isinstance(entry.event, ev.JobSubmitted)
+        entry.seq for entry in live.entries() if isinstance(entry.event, ev.JobSubmitted)
     )
     (point, answer), *_ = told(live, submitted)
     assert point.silent <= 40 // 8 + 1

@@ -91,6 +91,8 @@ def test_a_job_hears_that_others_compute_no_more(live: Live, tmp_path: Path) -> 
 
     on = partial(stays_on, live, job)
     on(4, ENOUGH)
+    if load(live) >= 0.5:
+        pytest.skip("processes outside of this test compute here: no load falls when its own ends")
     with disturbed(min(os.sched_getaffinity(0)), by=1):
         (folder / "busy").touch()
         on(2, 6)
