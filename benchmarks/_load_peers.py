@@ -63,6 +63,7 @@ class PlayedAgent(Line):
     def __init__(self, stage: Stage, number: int) -> None:
         super().__init__(stage, stage.agent_key)
         self.name, self.session = f"a{number:04}", 0
+        self.period_s = HEARTBEAT_S
         self.holdings: dict[tuple[int, int], m.Holding] = {}
         # By job: processor -> the resize by which its rank came, 0: the start.
         self.ranks: dict[tuple[int, int], dict[int, int]] = {}
@@ -78,7 +79,7 @@ class PlayedAgent(Line):
         """Keeps its phase: on machines of their own agents do not fall into step."""
         request = self.send(m.Heartbeat(self.session, list(self.holdings.values())))
         self.asked[request] = time.monotonic()
-        self.stage.at(due_s + HEARTBEAT_S, self.beat)
+        self.stage.at(due_s + self.period_s, self.beat)
 
     def hear(self, message: Any) -> None:
         if isinstance(message, m.Order):
@@ -92,7 +93,9 @@ class PlayedAgent(Line):
             self.session = message.body.session
         elif message.id in self.asked:
             self.stage.heartbeats.append(time.monotonic() - self.asked.pop(message.id))
-            if isinstance(message.body, m.Error):
+            if isinstance(message.body, m.Heard):
+                self.period_s = message.body.next_s
+            elif isinstance(message.body, m.Error):
                 self.say_hello()
         error = message.body if isinstance(message, m.Reply) else None
         # "later": a job on several nodes has not started on all of them; heartbeats say that.

@@ -27,7 +27,6 @@ from dq_client.examples import cluster_file
 from dq_client.node import supervision
 from dq_client.show.output import note, print_json, say
 
-HEARTBEAT_S_MAX = 3600.0
 SLURM = "slurm"
 CLOCKS_DIFFER_S = 2.0
 
@@ -51,7 +50,7 @@ def server_options(o: dict[str, Any]) -> list[str]:
     for name in ("heartbeat", "lost_after"):
         if o[name] is not None:
             option = f"--{name.replace('_', '-')}"
-            require_above_zero(option, o[name], HEARTBEAT_S_MAX)
+            require_above_zero(option, o[name], m.HEARTBEAT_S_MAX)
             options += [option, str(o[name])]
     if None not in (o["heartbeat"], o["lost_after"]) and o["lost_after"] < 2 * o["heartbeat"]:
         raise UsageError("--lost-after: give two --heartbeat or more: one may come late")

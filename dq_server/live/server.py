@@ -24,6 +24,7 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.scheduler import Scheduler
 from dq_server.live import access
+from dq_server.live.agents.heartbeats import Heartbeats
 from dq_server.live.agents.kept_output import KeptOutput
 from dq_server.live.agents.registry import AgentLink, Agents
 from dq_server.live.audit import Audit, Origin
@@ -95,8 +96,6 @@ class Server:
         self.journal, self.access = journal, admitted
         self._config = config or SchedulerConfig()
         self._begun = self._begun_is_saved = self.stopping = False
-        # Noticed within three heartbeats, counted from the last one and with a turn to spare.
-        self.lost_after_s = 2.75 * heartbeat_s if lost_after_s is None else lost_after_s
         self._monotonic, self._clock = monotonic, clock
         self._now = 0.0  # what `now` returned last
         # When the scheduler was last told something: only what is due later is a time to wake it.
@@ -105,7 +104,8 @@ class Server:
         self._seq = 0  # number of the last event
         self._snapshots = SnapshotPolicy(journal, monotonic)
         self.epoch = journal.next_epoch(least_epoch)
-        self.agents = Agents(self.epoch, expected)
+        self.agents = Agents(self.epoch, expected, Heartbeats(heartbeat_s, lost_after_s))
+        self._return_s = max(self.agents.heartbeats.patience_s(heartbeat_s), RETURN_S)
         self._waits_from_s = self._ticked_s = started_s = monotonic()
         self._away_from_s = heartbeat_s / 2  # ticks come more often
         self._dismissed_s: float | None = None  # monotonic; when the agents were told to end
@@ -338,11 +338,11 @@ class Server:
         if self.engine is not None:
             self.engine.take_in(self.desk)
         self.catch_up()
-        for link in self.agents.silent(now, self.lost_after_s):
+        for link, limit_s in self.agents.silent(now):
             for node in self.agents.forget(link):
-                self.lose(node, f"no heartbeat for {self.lost_after_s:g} s")
+                self.lose(node, f"no heartbeat for {limit_s:g} s")
         # Nodes that the journal says are up, and whose agent has not reported to this server.
-        if now - self._waits_from_s > max(self.lost_after_s, RETURN_S):
+        if now - self._waits_from_s > self._return_s:
             for known in self.scheduler.state.processors.nodes.values():
                 if known.name not in self.agents.by_node:
                     why = self.agents.why_away(known.name)

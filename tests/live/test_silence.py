@@ -11,6 +11,7 @@ from dq_client.base import codec, keys
 from dq_client.base import messages as m
 from dq_client.base.home import Home
 from dq_server.live.access import Access, Principal
+from dq_server.live.agents.heartbeats import MISSED, Heartbeats
 from dq_server.live.server import Server
 from dq_server.live.store.journal import Journal
 
@@ -69,3 +70,32 @@ def test_nobody_was_silent_while_the_server_itself_was_away(clocked: Clocked) ->
     assert clocked.is_up()
     clocked.attend(1)
     assert not clocked.is_up(), "but then its silence goes on counting"
+
+
+@pytest.mark.parametrize(
+    ("lost_after_s", "agents", "period_s", "patience_s"),
+    [
+        (None, 1, 2.0, 5.5),
+        (None, 64, 2.0, 5.5),
+        (None, 128, 4.0, 11.0),
+        (12.0, 128, 4.0, 12.0),
+        (12.0, 1000, 12 / MISSED, 12.0),  # never so rare that an agent is lost by it
+    ],
+)
+def test_many_agents_send_fewer_heartbeats(
+    lost_after_s: float | None, agents: int, period_s: float, patience_s: float
+) -> None:
+    heartbeats = Heartbeats(2.0, lost_after_s)
+    assert heartbeats.period_s(agents) == pytest.approx(period_s)
+    assert heartbeats.patience_s(period_s) == pytest.approx(patience_s)
+
+
+def test_an_agent_is_patiently_waited_for_as_it_was_told(clocked: Clocked) -> None:
+    agents = clocked.server.agents
+    agents.heartbeats = Heartbeats(20.0)
+    link = agents.by_name["a"]
+    assert agents.heard(link, clocked.now) == 20.0
+    clocked.attend(54)
+    assert clocked.is_up()
+    clocked.attend(2)
+    assert not clocked.is_up()

@@ -43,6 +43,7 @@ Id = Annotated[int, Meta(ge=0, le=JOB_MAX)]
 Bytes = Annotated[int, Meta(ge=0, le=MEMORY_BYTES_MAX)]
 Gpus = Annotated[int, Meta(ge=0, le=GPUS_MAX)]
 Feature = Annotated[str, Meta(max_length=NAME_MAX, pattern=r"\A[A-Za-z0-9_][A-Za-z0-9_.:-]*\Z")]
+HEARTBEAT_S_MAX = 3600.0
 Seconds = Annotated[float, Meta(ge=0, le=SECONDS_MAX)]
 Jobs = Annotated[list[Id], Meta(max_length=1000)]
 Numbers = Annotated[list[Count], Meta(max_length=100_000)]
@@ -141,6 +142,12 @@ class Welcome(ReplyBody, tag="welcome", frozen=True):
 
 class Done(ReplyBody, tag="done", frozen=True):
     """Carried out (or, for what needs a remap point or an agent, accepted)."""
+
+
+class Heard(ReplyBody, tag="heard", frozen=True):
+    """A heartbeat has arrived; the next is due after `next_s`."""
+
+    next_s: Annotated[float, Meta(gt=0, le=HEARTBEAT_S_MAX)]
 
 
 class Error(ReplyBody, tag="error", frozen=True):

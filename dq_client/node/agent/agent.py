@@ -19,7 +19,7 @@ from dq_client import __version__
 from dq_client.base import messages as m
 from dq_client.base.connection import Connection
 from dq_client.base.errors import DQError
-from dq_client.node.agent.allegiance import Allegiance
+from dq_client.node.agent.allegiance import SILENT_BEATS, Allegiance
 from dq_client.node.agent.applications import Applications
 from dq_client.node.agent.background import BackgroundMeter
 from dq_client.node.agent.beats import counted_from
@@ -68,7 +68,7 @@ class Agent:
     allegiance: Allegiance
     rsh: RshSocket | None = None
     wake: socket.socket | None = None  # readable after a signal: a child may have ended
-    heartbeat_s: float = 2.0
+    heartbeat_s: float = 2.0  # the period of heartbeats, until the server answers one with another
     each_beat: Callable[[], object] = field(default=lambda: None)
     background: BackgroundMeter | None = None  # None: it cannot be measured here
     phase: float = 1.0  # when in the period its heartbeats are sent; 1: as it is welcomed
@@ -83,6 +83,7 @@ class Agent:
     dismissed: bool = False  # by the server: the cluster goes down
     _hello: str = ""  # id of a hello that is not answered yet
     _ending: bool = False  # a tree is being ended, or has ended and is being cleared
+    _period_s: float = 2.0
     _last_beat: float = 0.0
     _welcomed: bool = False  # the next heartbeat is the first of its session
     _other_version: str = ""  # what the server said that it was last refused by
@@ -147,7 +148,7 @@ class Agent:
             self.retired = True
         elif self.handover.begun:
             pass  # it ends by itself
-        elif not self.context.holdings.trees and now - self._heard_s > 2 * self.heartbeat_s:
+        elif not self.context.holdings.trees and now - self._heard_s > 2 * self._period_s:
             log.info("told to go: nothing is here, and no server answers")
             self.retired = True
 
@@ -201,7 +202,7 @@ class Agent:
             return TURN_S
         # A millisecond more, because the poller rounds down and would wake just before it is due.
         now = self.context.clock()
-        beat_s = max(0.0, self._last_beat + self.heartbeat_s - now)
+        beat_s = max(0.0, self._last_beat + self._period_s - now)
         return min(beat_s, self.allegiance.patience_s(now)) + 0.001
 
     def close(self) -> None:
@@ -259,6 +260,7 @@ class Agent:
             version=__version__,
         )
         self._hello = self.context.send(hello) or UNSENT
+        self._expect(self.heartbeat_s)
         self._last_beat = self.context.clock()
 
     def _holdings(self) -> list[m.Holding]:
@@ -279,13 +281,13 @@ class Agent:
 
     def _heartbeat(self) -> None:
         now = self.context.clock()
-        pause_s = min(LEAVING_BEAT_S, self.heartbeat_s) if self._hurries else self.heartbeat_s
+        pause_s = min(LEAVING_BEAT_S, self._period_s) if self._hurries else self._period_s
         if now - self._last_beat < pause_s:
             return
         if self._hello:  # no welcome yet: the server was away
             self._say_hello()
             return
-        self._last_beat = counted_from(self.phase, now, self.heartbeat_s, first=self._welcomed)
+        self._last_beat = counted_from(self.phase, now, self._period_s, first=self._welcomed)
         self._welcomed = False
         self.each_beat()
         self.ranks.look()
@@ -303,6 +305,11 @@ class Agent:
         )
         self._beat_ids = {self.context.send(beat)}
         self.proxies.repeat_calls()
+
+    def _expect(self, period_s: float) -> None:
+        """Send heartbeats this far apart, and expect their answers."""
+        self._period_s = period_s
+        self.allegiance.limit_s = SILENT_BEATS * period_s
 
     def _load(self, now: float) -> float:
         """What processes outside DQ use; looked for while jobs are here."""
@@ -337,7 +344,9 @@ class Agent:
             elif isinstance(message.body, m.Error) and message.body.code != "later":
                 self._refused(message.body)
         elif message.id in self._beat_ids:
-            if isinstance(message.body, m.Error):  # a new server does not know us yet
+            if isinstance(message.body, m.Heard):
+                self._expect(message.body.next_s)
+            elif isinstance(message.body, m.Error):  # a new server does not know us yet
                 self._say_hello()
         else:
             self._acknowledged(message)

@@ -13,6 +13,7 @@ from itertools import count
 from dq_client.base import codec
 from dq_client.base import messages as m
 from dq_server.core.model.state import State
+from dq_server.live.agents.heartbeats import Heartbeats
 from dq_server.live.agents.join_order import JoinOrder
 
 OTHERS_MAX = 10_000
@@ -26,6 +27,7 @@ class AgentLink:
     identity: bytes  # of its connection
     nodes: list[m.NodeInfo]
     last_seen_s: float  # monotonic
+    period_s: float  # between its heartbeats, as it was last told
     pid: int = 0
     session: int = 0
     since_s: float = 0.0  # when the session began, in the scheduler's time
@@ -58,10 +60,13 @@ class Other:
 class Agents:
     """All agents, by name and by node. `expected`: new nodes join in the order of these names."""
 
-    def __init__(self, epoch: int, expected: Sequence[str] = ()) -> None:
+    def __init__(
+        self, epoch: int, expected: Sequence[str] = (), heartbeats: Heartbeats | None = None
+    ) -> None:
         self.by_name: dict[str, AgentLink] = {}
         self.by_node: dict[str, AgentLink] = {}
         self.join_order = JoinOrder(expected)
+        self.heartbeats = heartbeats or Heartbeats()
         self.others: dict[str, Other] = {}  # by name; agents of another protocol
         self._by_identity: dict[bytes, AgentLink] = {}
         # Never used again, by no later server either: an order for another session is ignored.
@@ -75,6 +80,7 @@ class Agents:
             identity=identity,
             nodes=message.nodes,
             last_seen_s=now,
+            period_s=self.heartbeats.least_s,
             pid=message.pid,
             session=next(self._sessions),
             life=message.life,
@@ -132,9 +138,18 @@ class Agents:
         nodes.pop("", None)
         return tuple(nodes.values())[:2] if len(nodes) > 1 else ()
 
-    def silent(self, now: float, limit_s: float) -> list[AgentLink]:
-        """Agents not heard of for longer than `limit_s`."""
-        return [a for a in self.by_name.values() if now - a.last_seen_s > limit_s]
+    def heard(self, link: AgentLink, now: float) -> float:
+        """Record a heartbeat; return after how many seconds the next one is due."""
+        link.heard, link.last_seen_s = True, now
+        link.period_s = self.heartbeats.period_s(len(self.by_name))
+        return link.period_s
+
+    def silent(self, now: float) -> list[tuple[AgentLink, float]]:
+        """Agents whose heartbeats are missing, and how long (s) they were allowed to be silent."""
+        limits = (
+            (link, self.heartbeats.patience_s(link.period_s)) for link in self.by_name.values()
+        )
+        return [(link, limit_s) for link, limit_s in limits if now - link.last_seen_s > limit_s]
 
     def forgive(self, silence_s: float, until_s: float = float("inf")) -> None:
         """So much of their silence is not theirs; nobody is heard of later than `until_s`."""

@@ -123,16 +123,16 @@ def heartbeat(desk: Desk, call: Call[m.Heartbeat]) -> m.ReplyBody:
         return UNKNOWN_AGENT
     if refusal := desk.pairing.hear(call.body.promised, link.name):
         return m.Error("refused", refusal)
-    link.last_seen_s = desk.monotonic()
+    next_s = desk.agents.heard(link, desk.monotonic())
     link.holdings = call.body.holdings
     link.leaving_s, link.leaving_why = call.body.leaving_s, call.body.leaving_why
-    link.troubles, link.load, link.heard = call.body.troubles, call.body.load, True
+    link.troubles, link.load = call.body.troubles, call.body.load
     link.promised, link.term = call.body.promised, call.body.term
     link.copies = call.body.copies
     desk.feed.usage.measured(link.name, call.body, desk.state.jobs, desk.now())
     if not desk.stall:  # what follows from it could not be saved; it says it again
         reconcile(desk, link)
-    return m.Done()
+    return m.Heard(next_s)
 
 
 def _not_its_own(desk: Desk, link: AgentLink, job: Job, instance: int) -> m.Error | None:
