@@ -50,16 +50,20 @@ class Calls(Communication):
         if target:
             return self._make(target, given, node.lineno)
         items = [Value([item_of(v)]) for v in given.args[1:]] if name == "map" else []
-        for value in given.values:  # a function that is passed on may be called
-            self.called_by_others(value, node.lineno, Given(items))
         more = list[Node]()
+        for value in given.values:  # a function that is passed on may be called
+            more += self.called_by_others(value, node.lineno, Given(items))
+        if called.kind.startswith(w.FUNCTIONS):  # any of a table of functions
+            for number in called.kind.removeprefix(w.FUNCTIONS).split(","):
+                scope = self.program.scopes[int(number)]
+                more += self.known(scope, None, given, node.lineno).nodes
         module = base.kind.partition(":")[2] if base.kind.startswith(("module:", "import:")) else ""
         if called.kind.startswith("import:"):
             module, _, name = called.kind.removeprefix("import:").rpartition(".")
         if isinstance(func, ast.Attribute) and base.kind in ("", w.PLAIN):
             perhaps = self.program.only_method(name)  # of a class of the file, or of a list
             if perhaps is not None:
-                more = self.known(perhaps, base, given, node.lineno).nodes
+                more += self.known(perhaps, base, given, node.lineno).nodes
         if name not in w.SHOWS and name not in w.BUILTINS:
             self.sink(called.nodes)  # a variable that is called is used
         result = self._special(node, name, base, given, module)
@@ -211,20 +215,21 @@ class Calls(Communication):
 
     def called_by_others(
         self, value: Value, line: int, given: Given, *, in_loop: bool = False
-    ) -> None:
-        """A function of the program that is passed on: it may be called now.
+    ) -> list[Node]:
+        """A function of the program that is passed on: it may be called now. What it gives then.
 
         given: with what, if that is known
         """
         what, _, number = value.kind.partition(":")
         if what != "function":
-            return
+            return []
         scope = self.program.scopes[int(number)]
         if in_loop:
             self.program.loops.append(Loop(self.scope.number, line, line, over_iterations=True))
         owner = Value(kind=f"instance:{scope.in_class}") if scope.in_class else None
         result = self.known(scope, owner, given, line)
         self.sink(result.nodes)
+        return result.nodes
 
     # --- what words.py knows ----------------------------------------------------------------------
 
@@ -249,7 +254,10 @@ class Calls(Communication):
         if name == "Get_processor_name":
             return source_of(w.RANK)
         if name == "getenv" or (name == "get" and "environ" in ast.unparse(node.func)):
-            return _of_environment(node)
+            named = (
+                node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else ""
+            )
+            return self.of_environment(named)
         if name in w.PROCESSES and (module or not base.nodes) and not self._is_ours(name):
             return source_of(w.IDENTITY if name == "id" else w.PROCESS)
         opens = name == "open" or (name == "Open" and module == "MPI.File")
@@ -265,6 +273,11 @@ class Calls(Communication):
         if name in w.UNDEFINED and module:
             return Value([Node(given.nodes, source=w.EMPTY)])
         return self._random(node, name, base, given, module)
+
+    def of_environment(self, name: object) -> Value:
+        """A variable of the environment: what a starter of ranks or the program has set."""
+        bits = w.of_environment(name) if isinstance(name, str) else 0
+        return Value([Node(passed=self.program.environment, source=bits)])
 
     def _random(
         self, node: ast.Call, name: str, base: Value, given: Given, module: str
@@ -408,9 +421,3 @@ class Calls(Communication):
             self.change(base, Node(given.nodes, kind=base.kind), line)
             return NOTHING
         return None
-
-
-def _of_environment(node: ast.Call) -> Value:
-    text = next((a.value for a in node.args if isinstance(a, ast.Constant)), "")
-    bits = w.of_environment(text) if isinstance(text, str) else 0
-    return source_of(bits) if bits else NOTHING

@@ -66,6 +66,12 @@ class Effects(Flow):
         if base and not self.is_ours_alone(base):
             self.sink([node])
 
+    def changes_value(self, value: Value, line: int) -> None:
+        """A value of the session, which must be the same on all ranks, is given another one."""
+        node = Node(value.nodes, control=self.control)
+        node.scope, node.file_line = self.scope.number, line
+        self.program.value_changes.append(node)
+
     def filled(self, target: ast.expr) -> None:
         """A view has been overwritten as a whole: what its variable had before is gone."""
         if isinstance(target, ast.Name) and (path := self.alias(slot := self.slot(target.id))):

@@ -14,6 +14,7 @@ from dq_client.check.answer import UNKNOWN, Variable
 from dq_client.check.hidden import hides_loop, names_held, names_iterated
 from dq_client.check.late_files import opens_for_itself
 from dq_client.check.liveness import Liveness
+from dq_client.check.plain_forms import in_plain_forms
 from dq_client.check.program import Program
 from dq_client.check.scopes import Scope, scopes_of
 from dq_client.check.statements import program_of
@@ -164,7 +165,7 @@ class Facts:
 def facts_of(source: str, file: str) -> Facts:
     """Return what the source says; of what is no Python, `known` is False."""
     try:
-        return Facts(ast.parse(source, file), file)
+        return Facts(in_plain_forms(ast.parse(source, file)), file)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return Facts(None, file)
 

@@ -59,6 +59,8 @@ class Program:
         self.calls: list[Call] = []
         self.loops: list[Loop] = []
         self.sinks: list[Node] = []
+        self.caught = Node()  # an exception of the program, whichever
+        self.environment: list[Node] = []  # what the program has set there
         self.matter: set[Node] | None = None  # see view.matters
         self.indexed: list[tuple[Node, Node]] = []  # what items are taken of, and by which index
         self.value_changes: list[Node] = []  # what is given to values of the session

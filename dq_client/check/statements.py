@@ -89,8 +89,10 @@ class Statements(Values):
                 self._leave(self.ends)
             case ast.Raise() | ast.Assert():
                 parts = [p for p in ast.iter_child_nodes(node) if isinstance(p, ast.expr)]
-                self.sink([n for part in parts for n in self.value(part).nodes])
+                raised = [n for part in parts for n in self.value(part).nodes]
+                self.sink(raised)
                 if isinstance(node, ast.Raise):
+                    self.program.caught.passed += raised
                     self._leave(None)
             case ast.Break():
                 self.sink([])
@@ -173,7 +175,8 @@ class Statements(Values):
         for handler in node.handlers:
             self.now, self.dead = dict(middle or before), False
             if handler.name:
-                self.bind(self.slot(handler.name), Node(), handler.lineno)
+                caught = Node(passed=[self.program.caught])
+                self.bind(self.slot(handler.name), caught, handler.lineno)
             self.block(handler.body)
             ways.append(None if self.dead else self.now)
         met = self.meet(ways, self.frame)
@@ -305,7 +308,7 @@ class Statements(Values):
         if target.attr in w.DECLARED_PARTS and not base.kind.startswith("instance:"):
             self.sink(value.nodes)
             if base.kind == w.VALUE:
-                self._changes_value(value, line)
+                self.changes_value(value, line)
             return
         node = bound(value)
         node.index = base.nodes
@@ -325,12 +328,6 @@ class Statements(Values):
         if not owner or not (self.is_ours_alone(owner) or self._is_self(owner)):
             self.sink([node])
 
-    def _changes_value(self, value: Value, line: int) -> None:
-        """A value of the session, which must be the same on all ranks, is given another one."""
-        node = Node(value.nodes, control=self.control)
-        node.scope, node.file_line = self.scope.number, line
-        self.program.value_changes.append(node)
-
     def _is_self(self, slot: str) -> bool:
         """Whether it is the object of a method of a class that is the file's alone."""
         scope = self.scope
@@ -339,6 +336,8 @@ class Statements(Values):
 
     def _store_item(self, target: ast.Subscript, nodes: list[Node], line: int) -> None:
         base, index = self.value(target.value), self.value(target.slice)
+        if ast.unparse(target.value).endswith("environ"):
+            self.program.environment += nodes
         path = base.path or self.root_path(target.value)
         where = Value(base.nodes, base.kind, path=path, view=base.view)
         if not where.path:
@@ -365,7 +364,7 @@ class Statements(Values):
             if old.kind in (w.LOCAL, w.VALUE):
                 self.sink(value.nodes)
                 if old.kind == w.VALUE:
-                    self._changes_value(value, node.lineno)
+                    self.changes_value(value, node.lineno)
             elif old.view and old.path:
                 self.change(old, Node(new.nodes, kind=old.kind), node.lineno)
             else:
@@ -447,4 +446,4 @@ def program_of(tree: ast.Module, scopes: list[Scope] | None = None) -> Program:
 
 def _kind_of_items(source: Value) -> str:
     """Items of what was drawn or shown have no kind of their own."""
-    return source.kind if source.kind == w.LOCAL else ""
+    return source.kind if source.kind.startswith((w.LOCAL, w.FUNCTIONS)) else ""

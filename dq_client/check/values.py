@@ -81,6 +81,9 @@ class Values(Calls):
             isinstance(node, ast.BinOp | ast.UnaryOp) and all(v.kind == w.PLAIN for v in values)
         )
         nodes = [n for v in values for n in v.nodes]
+        functions = [v.kind.partition(":")[2] for v in values if v.kind.startswith("function:")]
+        if functions and isinstance(node, ast.Dict | ast.List | ast.Tuple):
+            return Value(nodes, w.FUNCTIONS + ",".join(functions))
         is_modulo = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)
         if is_modulo and len(values) > 1 and values[1].nodes:
             nodes = [Node(nodes)]
@@ -195,12 +198,14 @@ class Values(Calls):
             return Value([*base.nodes, *index.nodes], kind, path=base.path if kind else "")
         text = node.slice.value if isinstance(node.slice, ast.Constant) else None
         if isinstance(text, str) and ast.unparse(node.value).endswith("environ"):
-            return Value([Node(source=w.of_environment(text))])
+            return self.of_environment(text)
         container = base.within or self.members.get(base.path, "")
         held = [self.get(container)] if container else []
         nodes = [self.item([*base.nodes, *held], index.nodes)]
         nodes[0].which = item = self.which(node)
         self.program.indexed.append((Node(base.nodes), Node(index.nodes)))
+        if base.kind.startswith(w.FUNCTIONS):
+            return Value(nodes, base.kind, item=item)
         view = base.view if is_whole(node.slice) else [*base.view, *(index.nodes or [Node()])]
         if is_view(node.slice):
             return Value(nodes, path=base.path, within=base.within, view=view, item=item)

@@ -582,7 +582,7 @@ KEPT_SIZES = [
     ("n = comm.allreduce(True, op=MPI.LAND)", ""),
     ("n = comm.bcast(9 if comm.rank == 0 else None)", ""),
     # in other ways
-    ("n = getattr(comm, 'size')", "rank size"),
+    ("n = getattr(comm, 'size')", "size"),
     ("n = comm.Get_group()", "rank size"),
     ("n = comm.group", "rank size"),
     ("class P(typing.NamedTuple):\n    size: int\nn = P(comm.size)", "size"),
@@ -654,3 +654,42 @@ def test_what_functions_keep(line: int, name: str, expected: str) -> None:
 def test_names_that_no_line_binds_may_be_bound_by_exec() -> None:
     source = program("exec('n = 3')", "x.local[:] += n")
     assert "n" in facts_of(source, "p.py").live(*place(source))
+
+
+@pytest.mark.parametrize(
+    ("before", "name"),
+    [
+        ("exec('n = comm.size')", "n"),
+        ("def f():\n    exec('n = comm.size', globals())\nf()", "n"),
+        ("n = eval('9 // comm.size')", "n"),
+        ("globals()['n'] = comm.size", "n"),
+        ("def f():\n    globals()['n'] = comm.size\nf()", "n"),
+        ("globals().update(n=comm.size)", "n"),
+        ("globals().update({'n': comm.size})", "n"),
+        ("import sys\nsetattr(sys.modules[__name__], 'n', comm.size)", "n"),
+        ("class c: n = 0\nsetattr(c, 'n', comm.size)", ".n"),
+        ("class C: pass\nc = C()\nvars(c)['n'] = comm.size", ".n"),
+        ("class C: pass\nc = C()\nc.__dict__.update(n=comm.size)", ".n"),
+        ("n = getattr(comm, 'Get_size')()", "n"),
+        ("from operator import attrgetter\nhow = attrgetter('size')\nn = how(comm)", "n"),
+        ("import operator\nn = operator.methodcaller('Get_size')(comm)", "n"),
+        ("from operator import itemgetter\nn = itemgetter(1)([0, comm.size])", "n"),
+        ("f, g = (lambda c: 7), (lambda c: c.size)\nn = g(comm)", "n"),
+        ("how = {'a': lambda c: 7, 'b': lambda c: c.size}\nn = how['b'](comm)", "n"),
+        ("import os\nos.environ['N'] = str(comm.size)\nn = int(os.environ['N'])", "n"),
+        ("try:\n    raise ValueError(comm.size)\nexcept ValueError as e:\n    n = e.args[0]", "n"),
+        ("n = pool.submit(lambda: comm.size).result()", "n"),
+    ],
+)  # fmt: skip
+def test_a_number_of_ranks_that_is_reached_by_a_text(before: str, name: str) -> None:
+    read = f"c{name}" if name.startswith(".") else name
+    found = ask(program(before, f"x.local[:] += {read}"), name)
+    assert "size" in found.set_up | found.loop, before
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["exec(text)", "exec('n = ')", "setattr(x, text, 1)", "vars(x).update(text)", "eval('')"],
+)
+def test_a_text_that_is_not_known_changes_nothing(text: str) -> None:
+    assert answer(ask(program(f"n = 0\n{text}", "n += 1", "print(n)"), "n")) == "accumulates"

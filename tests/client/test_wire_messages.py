@@ -21,6 +21,7 @@ from dq_client.base import messages as m
 # First 16 hex digits of the SHA-256 of each message as bytes: once with every field filled
 # (`example` below), once with its optional fields left out.
 BYTES = {
+    "Heard": ("23d94cd195942b2a", "23d94cd195942b2a"),
     "Hello": ("449f64d985ac76a4", "d2738fc6478a2724"),
     "Submit": ("592af78495d52e00", "39525620f81ae8f1"),
     "Attach": ("08eb02acdf0e38a0", "d93b90f6dda593ea"),
