@@ -17,6 +17,7 @@ from dq_client.check.given import Given, item_of, item_parts
 from dq_client.check.graph import Body, Call, Node
 from dq_client.check.program import Loop
 from dq_client.check.scopes import Scope
+from dq_client.check.turns import Turn
 
 VIEW = "@view"  # in what a function leaves: which part of a slot its result is
 
@@ -174,6 +175,10 @@ class Calls(Communication):
                     changed.kept, changed.index = [self.get(here)], part.view
                     changed.sliced = True
                 self.put(here, changed, line)
+        for name, value in values.items():  # an object that stands in a container
+            outs = [s for s in body.exit if value.within and s.startswith(f"{name}.")]
+            if outs and not value.path:
+                self.change(value, Node(self._out_of(call, slot) for slot in outs), line)
         result = Node(kind=body.result.kind)
         result.call = call
         path, within = (self.translated(slot, call) if slot else "" for slot in body.returns)
@@ -263,6 +268,8 @@ class Calls(Communication):
         opens = name == "open" or (name == "Open" and module == "MPI.File")
         if opens or (base.kind == w.FILE and name.startswith("read")):
             return Value([Node(source=w.PROCESS)], w.FILE) if opens else NOTHING
+        if name in ("StringIO", "BytesIO"):
+            return Value([Node(given.nodes)], w.BUFFER)
         if name in w.MAKES_SHOW:
             return Value(given.nodes, w.SHOW)
         if name in w.MAKES_RNG:
@@ -273,11 +280,6 @@ class Calls(Communication):
         if name in w.UNDEFINED and module:
             return Value([Node(given.nodes, source=w.EMPTY)])
         return self._random(node, name, base, given, module)
-
-    def of_environment(self, name: object) -> Value:
-        """A variable of the environment: what a starter of ranks or the program has set."""
-        bits = w.of_environment(name) if isinstance(name, str) else 0
-        return Value([Node(passed=self.program.environment, source=bits)])
 
     def _random(
         self, node: ast.Call, name: str, base: Value, given: Given, module: str
@@ -325,6 +327,7 @@ class Calls(Communication):
             self.sink(given.nodes)
             return NOTHING
         if name == "iterations":
+            self.program.turns.append(Turn(node.lineno, (given.nodes,), Node(), "iterations"))
             return Value([Node(given.nodes)])
         return NOTHING
 
@@ -347,6 +350,17 @@ class Calls(Communication):
         if any(v.kind in (f"{w.METHOD}:Get_size", f"{w.METHOD}:Get_rank") for v in given.values):
             nodes.append(Node(source=w.RANK | w.SIZE))  # it may be called
         line = node.lineno
+        if name == "dump":  # of json, pickle: what is in the file is a result
+            self.sink(nodes)
+            self.sink_objects(given.values)
+            return self.buffered(
+                given.args[-1] if given.args else NOTHING, nodes, line, writes=True
+            )
+        if base.kind == w.BUFFER:
+            return self.buffered(base, given.nodes, line, writes=name in w.SHOWS)
+        to = given.keywords.get("file", NOTHING)
+        if name == "print" and to.kind == w.BUFFER:
+            return self.buffered(to, given.nodes, line, writes=True)
         if name in w.SHOWS or base.kind in (w.SHOW, w.FILE):
             return NOTHING
         if name == "next" and not module and given.args:
@@ -368,6 +382,8 @@ class Calls(Communication):
             if found is not None:
                 return found
         self.sink(nodes)
+        if name in w.READS_ALL:
+            self.sink_objects(given.values)
         if discarded:
             for value in given.values:
                 if value.path and value.nodes and value.kind != w.PLAIN:
@@ -405,7 +421,10 @@ class Calls(Communication):
                 return Value([self.item(base.nodes, given.args[0].nodes)])
             if name in w.VIEWS and base.path:
                 return base.other_view(nodes)
-            item = Value(nodes, within=base.path or base.within)
+            taken = (
+                [self.item(nodes, given.args[0].nodes)] if name == "get" and given.args else nodes
+            )
+            item = Value(taken, within=base.path or base.within)
             if name == "values":
                 return item
             return Value(nodes, parts=(Value(nodes), item) if name == "items" else ())
@@ -416,7 +435,8 @@ class Calls(Communication):
             return Value(nodes)
         if name in w.REORDERS:
             self.change(base, Node(given.nodes, kept=base.nodes, kind=base.kind), line)
-            return Value(nodes, within=base.path or base.within)  # of setdefault
+            taken = [self.item(nodes, given.args[0].nodes)] if name == "setdefault" else nodes
+            return Value(taken, within=base.path or base.within)
         if name in ("fill", "clear"):
             self.change(base, Node(given.nodes, kind=base.kind), line)
             return NOTHING

@@ -10,14 +10,22 @@ from dq_client.check.effects import Effects
 from dq_client.check.flow import Value
 from dq_client.check.given import Given
 from dq_client.check.graph import STATES_MAX, Node, made_of
+from dq_client.check.turns import Turn
 
 CONSTANT = (ast.Constant, ast.UnaryOp, ast.BinOp, ast.unaryop, ast.operator, ast.expr_context)
 FILLED = {"ones", "full", "array", "int", "float", "int64", "float64"}  # with constants
+SUMMED = {"allreduce", "reduce"}
+LOCATES = ("MINLOC", "MAXLOC")
 SUMS = ("", "SUM", "PROD")
 
 
 class Communication(Effects):
     """Reads calls of communicators."""
+
+    def of_environment(self, name: object) -> Value:
+        """A variable of the environment: what a starter of ranks or the program has set."""
+        bits = w.of_environment(name) if isinstance(name, str) else 0
+        return Value([Node(passed=self.program.environment, source=bits)])
 
     def of_comm(self, node: ast.Call, name: str, given: Given) -> Value:
         """What a call of a method gives."""
@@ -37,6 +45,7 @@ class Communication(Effects):
         only_received = buffer if from_one and not low.endswith("_replace") else None
         self.sink([n for v in given.values if v is not only_received for n in v.nodes])
         self.sink(given.rest)
+        self.sink_objects(given.values)
         self.program.communication.append((self.scope.number, node.lineno))
         source = 0 if low in w.EQUAL else w.RANK | w.DIVIDED.get(low, 0)
         if low in w.EQUAL and _is_by_size(node, low, given):
@@ -51,6 +60,12 @@ class Communication(Effects):
                 self.control.branches = [Node(given.numbers(buffer))]
             self.change(buffer, received, node.lineno)
             self.control = control
+        if low in SUMMED and _operation(node) in SUMS and given.args:
+            self.program.turns.append(Turn(node.lineno, (given.args[0].nodes,), result, "sum"))
+        if low.endswith("reduce") and _operation(node) in LOCATES:
+            place = Node(passed=[result])
+            place.divisor = [Node(source=w.SIZE)]  # the number of a rank, as what `% size` leaves
+            return Value([result], parts=(Value([result]), Value([place], passed=True)))
         result.gathered = name in ("allgather", "iallgather")
         return Value([result], passed=result.gathered)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
 from dq_client.check import words as w
-from dq_client.check.flow import Flow, Value
+from dq_client.check.flow import NOTHING, Flow, Value
 from dq_client.check.graph import Item, Node
 from dq_client.check.scopes import is_view, is_whole
 
@@ -16,6 +17,14 @@ class Effects(Flow):
     def sink(self, nodes: list[Node]) -> None:
         """Note that these matter: they leave the program's own variables."""
         self.program.sinks.append(Node(nodes, control=self.control))
+
+    def sink_objects(self, values: Iterable[Value]) -> None:
+        """Note that all attributes of these matter, of objects of the file's classes."""
+        for value in values:
+            what, _, name = value.kind.partition(":")
+            if what == "instance":
+                names = sorted(self.program.attributes_of(name))
+                self.sink([self.program.attribute(each) for each in names])
 
     def item(self, container: list[Node], index: list[Node]) -> Node:
         """One that is read."""
@@ -71,6 +80,12 @@ class Effects(Flow):
         node = Node(value.nodes, control=self.control)
         node.scope, node.file_line = self.scope.number, line
         self.program.value_changes.append(node)
+
+    def buffered(self, buffer: Value, nodes: list[Node], line: int, *, writes: bool) -> Value:
+        """What is written to a file in memory, or read from it."""
+        if writes and buffer.kind == w.BUFFER:
+            self.change(buffer, Node([*buffer.nodes, *nodes], kind=w.BUFFER), line)
+        return NOTHING if writes else Value(buffer.nodes)
 
     def filled(self, target: ast.expr) -> None:
         """A view has been overwritten as a whole: what its variable had before is gone."""

@@ -18,7 +18,8 @@ from dq_client.check.plain_forms import in_plain_forms
 from dq_client.check.program import Program
 from dq_client.check.scopes import Scope, scopes_of
 from dq_client.check.statements import program_of
-from dq_client.check.view import View
+from dq_client.check.turns import turn_line
+from dq_client.check.view import View, matters
 
 __all__ = ["Facts", "Variable", "facts_of"]
 
@@ -41,6 +42,7 @@ class Facts:
         self._attributes: dict[tuple[str, Lines], Variable] = {}
         self._mentioned: set[str] | None = None
         self._hides: dict[int, bool] = {}
+        self._turn: tuple[int, bool] | None = None
         self._iterated: dict[int, dict[str, int]] = {}
         self._held: dict[tuple[int, str], frozenset[str]] = {}
 
@@ -101,6 +103,12 @@ class Facts:
         if line not in self._iterated:
             self._iterated[line] = names_iterated(self._tree, line)
         return self._iterated[line]
+
+    def turn_line(self) -> tuple[int, bool]:
+        """The line in which iterations count, or share, what so many ranks do (turns.py)."""
+        if self._turn is None:
+            self._turn = turn_line(self.program(), matters(self.program()))
+        return self._turn
 
     def opens_for_itself(self, name: str) -> bool:
         """Whether a rank that finds None there opens its own file, and only writes to it."""

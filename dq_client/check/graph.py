@@ -316,7 +316,7 @@ def lead_back(starts: Iterable[Node], ends: set[Node], whole: Whole) -> bool:
             if how == KEPT:
                 continue
             if how == CONTROL:
-                further = [(part, at, True) for part, at in _compared(each, inside)]
+                further = [(part, at, True) for part, at in compared(each, inside)]
             else:
                 further = [(each, inside, computed or how == COMPUTED)]
             for state in further:
@@ -328,7 +328,7 @@ def lead_back(starts: Iterable[Node], ends: set[Node], whole: Whole) -> bool:
     return bool(todo)
 
 
-def _compared(control: Node, stack: Stack) -> Iterator[State]:
+def compared(control: Node, stack: Stack) -> Iterator[State]:
     """What `<` and `>` compare in the conditions around a place: a running minimum is a sum, too.
 
     The conditions of its function, and those around the call of it.

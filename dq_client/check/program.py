@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from dq_client.check.graph import Body, Call, Node, Whole
 from dq_client.check.scopes import Function, Scope, statements_of
+from dq_client.check.turns import Turn
 
 OBJECT_BASES = {"object", "Protocol", "ABC", "NamedTuple", "Generic", "Enum", "Exception"}
 
@@ -20,6 +21,7 @@ class Class:
     bases: list[str]
     methods: dict[str, Scope] = field(default_factory=dict)
     fields: list[str] = field(default_factory=list)  # of a dataclass, in their order
+    attributes: set[str] = field(default_factory=set)  # that the class and its methods bind
     is_dataclass: bool = False
 
 
@@ -59,6 +61,8 @@ class Program:
         self.calls: list[Call] = []
         self.loops: list[Loop] = []
         self.sinks: list[Node] = []
+        self.turns: list[Turn] = []
+        self.divided: list[tuple[list[Node], list[Node]]] = []  # what, and by what
         self.caught = Node()  # an exception of the program, whichever
         self.environment: list[Node] = []  # what the program has set there
         self.matter: set[Node] | None = None  # see view.matters
@@ -130,6 +134,17 @@ class Program:
         found = self._methods.get(name, [])
         return found[0] if len(found) == 1 else None
 
+    def attributes_of(self, class_name: str) -> set[str]:
+        """The names of the attributes that an object of a class of the file may have."""
+        found, seen, todo = set[str](), set[str](), [class_name]
+        while todo:
+            one = self.classes.get(todo.pop())
+            if one is not None and one.name not in seen:
+                seen.add(one.name)
+                found |= one.attributes | set(one.fields)
+                todo += one.bases
+        return found
+
     def is_tuple(self, class_name: str) -> bool:
         """Whether a class of the file is a NamedTuple, whose attributes are its items."""
         return class_name in self.classes and "NamedTuple" in self.classes[class_name].bases
@@ -152,6 +167,9 @@ def _classes_of(tree: ast.Module, of_node: dict[int, Scope]) -> dict[str, Class]
         bases = [_last(base) for base in node.bases]
         one = found[node.name] = Class(node.name, bases)
         one.is_dataclass = any("dataclass" in ast.unparse(d) for d in node.decorator_list)
+        stored = [part for part in ast.walk(node) if isinstance(part, ast.Name | ast.Attribute)]
+        stored = [part for part in stored if isinstance(part.ctx, ast.Store)]
+        one.attributes = {p.id if isinstance(p, ast.Name) else p.attr for p in stored}
         for part in node.body:
             if isinstance(part, Function):
                 one.methods[part.name] = of_node[id(part)]

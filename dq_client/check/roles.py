@@ -13,7 +13,18 @@ from enum import Enum, auto
 from typing import TypeAlias
 
 from dq_client.check import words as w
-from dq_client.check.graph import STATES_MAX, Call, Node, Stack, Whole, edges, left_over, made_of
+from dq_client.check.graph import (
+    STATES_MAX,
+    Call,
+    Node,
+    Stack,
+    Whole,
+    compared,
+    edges,
+    lead_back,
+    left_over,
+    made_of,
+)
 from dq_client.check.program import Program
 
 PLACES = w.RANK | w.SIZE
@@ -120,6 +131,13 @@ def own_items(changes: list[Node], heads: list[Node], program: Program, counts: 
     return Role.OWN_ITEMS if is_other or not varying else Role.PAST
 
 
+def is_kept_with_best(changes: list[Node], whole: Whole) -> bool:
+    """Whether a change is made where a running minimum or maximum changes."""
+    bests = {part for node in changes if node.control for part, _ in compared(node.control, ())}
+    heads = {head for best in bests for head in (best, *best.passed) if head.varies}
+    return any(lead_back([head], {head}, whole) for head in heads)
+
+
 def _is_used_as_whole(heads: list[Node], program: Program) -> bool:
     whole, sinks = program.whole(), set(program.sinks)
     todo, seen = list(heads), set(heads)
@@ -165,7 +183,8 @@ def is_number(changes: list[Node], whole: Whole) -> bool:
     """Whether a variable has the number of a rank: what is left of a division by their number."""
     near = left_over(changes)
     near |= {part for node in near for part in node.computed}
-    return any(node.divisor and whole.sources(node.divisor) & w.SIZE for node in near)
+    divisors = [node.divisor for node in near if node.divisor]
+    return any((whole.sources(each) | bits_of(each)) & w.SIZE for each in divisors)
 
 
 def _is_divided(changes: list[Node], heads: list[Node], whole: Whole, counts: Counts) -> bool:
@@ -176,7 +195,8 @@ def _is_divided(changes: list[Node], heads: list[Node], whole: Whole, counts: Co
     what all ranks have given, as a mean is.
     """
     conditions = [part for change in changes for part in _branches(change, counts)]
-    if bits_of(conditions, set(changes)) & w.SIZE:
+    items = {node for part in conditions for node in _near([part]) if node.varies and node.index}
+    if bits_of(conditions, items.union(changes)) & w.SIZE:
         return False
     bits = bits_of(changes)
     if bits & PLACES == PLACES or not bits & w.SIZE:
@@ -184,7 +204,9 @@ def _is_divided(changes: list[Node], heads: list[Node], whole: Whole, counts: Co
     users = (user for head in heads for user in whole.users(head))
     notices = any(part.source & w.SIZE for user in users for part in user.computed)
     seldom = all(any(_branches(change, counts)) for change in changes)
-    made = not any(node.shared or node.opaque for node in _near(changes))
+    near = list(_near(changes))
+    made = not any(node.shared or node.opaque for node in near)
+    made = made or any(node.index and bits_of(node.index) & w.SIZE for node in near)
     return made and (seldom or not notices)
 
 

@@ -274,8 +274,8 @@ class Statements(Values):
                 self._give(each, its, line, source=part)
             return
         value = self.value(source)
-        for each in target.elts:
-            self._give(each, Value(value.nodes, _kind_of_items(value)), line)
+        whole = Value(value.nodes, _kind_of_items(value), parts=value.parts)
+        self._give(target, whole, line)
 
     def _give(
         self, target: ast.expr, value: Value, line: int, *, source: ast.expr | None = None
@@ -446,4 +446,4 @@ def program_of(tree: ast.Module, scopes: list[Scope] | None = None) -> Program:
 
 def _kind_of_items(source: Value) -> str:
     """Items of what was drawn or shown have no kind of their own."""
-    return source.kind if source.kind.startswith((w.LOCAL, w.FUNCTIONS)) else ""
+    return source.kind if source.kind == w.LOCAL else ""

@@ -11,8 +11,8 @@ from dq_client.check.flow import NOTHING, Value
 from dq_client.check.given import Given, item_of
 from dq_client.check.graph import Node
 from dq_client.check.scopes import Comprehension, children, is_view, is_whole
+from dq_client.check.turns import ORDERS, turn_of
 
-ORDERS = ast.Lt | ast.LtE | ast.Gt | ast.GtE
 PROPERTIES = {"property", "cached_property", "functools.cached_property"}
 
 
@@ -82,8 +82,15 @@ class Values(Calls):
         )
         nodes = [n for v in values for n in v.nodes]
         functions = [v.kind.partition(":")[2] for v in values if v.kind.startswith("function:")]
-        if functions and isinstance(node, ast.Dict | ast.List | ast.Tuple):
+        if functions and isinstance(node, ast.Dict | ast.List):
             return Value(nodes, w.FUNCTIONS + ",".join(functions))
+        turn = turn_of(node, tuple(v.nodes for v in values)) if node is not None else None
+        if turn is not None:
+            self.program.turns.append(turn)
+            nodes = [turn.result]
+        is_quotient = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.FloorDiv)
+        if is_quotient and len(values) > 1:  # no constants
+            self.program.divided.append((values[0].nodes, values[1].nodes))
         is_modulo = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)
         if is_modulo and len(values) > 1 and values[1].nodes:
             nodes = [Node(nodes)]
@@ -247,7 +254,7 @@ class Values(Calls):
             for each in ast.walk(test)
             if isinstance(each, ast.Compare) and any(isinstance(o, ORDERS) for o in each.ops)
             for part in (each.left, *each.comparators)
-            if isinstance(part, ast.Name | ast.Attribute)
+            if isinstance(part, ast.Name | ast.Attribute | ast.Subscript)
             for n in self.value(part).nodes
         ]
 

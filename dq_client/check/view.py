@@ -26,6 +26,7 @@ from dq_client.check.program import Loop, Program
 from dq_client.check.roles import (
     Role,
     has_any,
+    is_kept_with_best,
     is_number,
     is_on_root,
     is_owned,
@@ -402,6 +403,9 @@ class View:
         if any(lead_back([head], {head}, whole) for head in heads):
             return True
         program = self._program
+        of_ranks = self.sources_inside(inside) & (w.RANK | w.PART)
+        if of_ranks and is_kept_with_best(inside, whole):
+            return True
         has_loops = any(loop.over_iterations for loop in program.loops)
         # A function with a loop that is called again finds what it has left after the loop.
         again = {o.scope for o in self._loops if o.scope and not self._runs_once(o.scope)}

@@ -8,9 +8,9 @@ RANK, SIZE, PART, TIME, RANDOM, EMPTY, PROCESS, IDENTITY, FROZEN = (1 << k for k
 CLOCK = TIME | RANDOM | PROCESS | IDENTITY
 
 # Kinds of values.
-SESSION, COMM, GRID, OBJECT, VALUE, LOCAL, RNG, FILE, SHOW, PLAIN, GENERATOR, METHOD = (
+SESSION, COMM, GRID, OBJECT, VALUE, LOCAL, RNG, FILE, SHOW, PLAIN, GENERATOR, METHOD, BUFFER = (
     *("session", "comm", "grid", "object", "value", "part", "rng", "file", "show", "plain"),
-    *("generator", "method"),  # "method:Bcast": of a communicator, under another name
+    *("generator", "method", "buffer"),  # "method:Bcast": of a communicator, under another name
 )
 FUNCTIONS = "functions:"  # of a display of the file's functions, with their scopes: "functions:3,4"
 BY_NAME = {"rs": SESSION, "session": SESSION, "comm": COMM, "world": COMM, "cart": COMM}
@@ -74,9 +74,10 @@ BUILTINS = {
     *("tuple", "type", "zip", "getattr", "hasattr", "callable", "Fraction", "Decimal", "deque"),
     *("defaultdict", "Counter", "OrderedDict", "namedtuple", "deepcopy", "vars", "dir", "Path"),
 }
+READS_ALL = {"asdict", "astuple", "dumps"}  # all attributes of an object
 SHOWS = {"print", "pprint", "log", "debug", "info", "warning", "error", "exception", "critical"}
 SHOWS |= {"set_description", "set_postfix", "set_postfix_str", "write", "writelines", "writerow"}
-SHOWS |= {"writerows", "flush", "close", "add_scalar", "note", "warn", "dump"}
+SHOWS |= {"writerows", "flush", "close", "add_scalar", "note", "warn"}
 MAKES_SHOW = {"tqdm", "trange", "getLogger", "writer", "DictWriter", "SummaryWriter", "Progress"}
 
 # Methods of containers and arrays.

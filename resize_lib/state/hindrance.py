@@ -42,6 +42,17 @@ _ITERATED = (
 )
 
 
+_TURNS = (
+    "the number of the iteration and the number of ranks select the work together, and after a"
+    " resize some of it would be left out: count what is done in a variable (done += rs.size)"
+)
+
+_COUNTS = (
+    "what the iterations count alike on all ranks is added up over the ranks, of which there were"
+    " others before a resize: add it up over all ranks in each iteration"
+)
+
+
 class Fixed:
     """What the functions around a loop have read already: another value would come too late."""
 
@@ -99,6 +110,15 @@ def hindrance(scopes: Sequence[Scope], facts_of: Callable[[Scope], Facts]) -> st
         if named or facts_of(inner).hides_loop(inner.line):
             return f"{short_path(inner.file)}:{inner.line}: {_HIDDEN}"
     return _thread()
+
+
+def turns(scopes: Sequence[Scope], facts_of: Callable[[Scope], Facts]) -> str:
+    """Why another number of ranks would leave out work; empty: it would not."""
+    for scope in scopes:
+        line, is_sum = facts_of(scope).turn_line()
+        if line:
+            return f"{short_path(scope.file)}:{line}: {_COUNTS if is_sum else _TURNS}"
+    return ""
 
 
 def _thread() -> str:

@@ -12,10 +12,12 @@ from dq_client.check.facts import Variable
 from dq_client.check.roles import Role
 from resize_lib.state import verdict
 from resize_lib.state.comparison import Told
+from resize_lib.state.hindrance import turns
 from resize_lib.state.objects import FILE, STREAMS
 from resize_lib.state.places import CONTENTS, Path
+from resize_lib.state.program import Sequences
 from resize_lib.state.sources import Sources, is_setting, shown
-from resize_lib.state.survey import Survey
+from resize_lib.state.survey import OPENED, Survey
 
 
 def loss(
@@ -31,9 +33,10 @@ def loss(
 
     differing: where some rank has something else than rank 0. leaving: ranks of `comm`
     """
-    why = _open(sources, found)
+    scopes = [scope for scope in found.scopes.values() if not isinstance(scope, Sequences)]
+    why = _open(sources, found) or turns(scopes, sources.facts_of)
     if comm.rank in leaving and not why:
-        why = _lost(sources, mine, found, differing)
+        why = _lost(sources, mine, found, differing) or _unread(sources, found)
     if comm.rank == 0 and not why and leaving:
         stay = [rank for rank in range(comm.size) if rank not in leaving]
         why = _stale(sources, mine, found, renumbered=stay != list(range(len(stay))))
@@ -44,6 +47,12 @@ def loss(
 _OPEN = (
     "is open on ranks that may leave, and closing it would wait for them: open and close it within"
     " the iteration"
+)
+
+
+_UNREADABLE = (
+    "cannot be read, and a rank that leaves may take with it what the loop has put there: keep it"
+    " in variables, or make it in the iteration that uses it"
 )
 
 
@@ -82,6 +91,16 @@ def _lost(sources: Sources, mine: Told, found: Survey, differing: Iterable[Path]
             why = verdict.counted(facts) if path in mine.coincides else ""
         if why:
             return _said(sources, found, path, facts.changed_line, why)
+    return ""
+
+
+def _unread(sources: Sources, found: Survey) -> str:
+    """State outside of Python that the loop changes, such as a database in memory."""
+    for path, what in found.elsewhere.items():
+        facts = sources.variable(found, path)
+        is_iterator = hasattr(type(found.places[path].get()), "__next__")
+        if what != OPENED and not is_iterator and facts.used and facts.changed_line:
+            return _said(sources, found, path, 0, _UNREADABLE)
     return ""
 
 
