@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dq_client.check import words as w
 from dq_client.check.graph import STATES_MAX, Node, Whole, left_over
+from dq_client.check.near import bits_of
 from dq_client.check.program import Program
-from dq_client.check.roles import bits_of
 
 
 def is_read_late(changes: list[Node], heads: list[Node], program: Program) -> bool:

@@ -93,12 +93,16 @@ class _PlainForms(ast.NodeTransformer):
         return node if found is None else _copied(found, node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """`getattr(x, "a")`, `eval("a + 1")`, `attrgetter("a")`."""
+        """`getattr(x, "a", 0)`, `eval("a + 1")`, `attrgetter("a")`."""
         self.generic_visit(node)
         text = _text(node.args, 0)
-        if _is_name(node.func, "getattr") and len(node.args) == 2 and not node.keywords:
+        if _is_name(node.func, "getattr") and len(node.args) > 1 and not node.keywords:
             found = self._part(node.args[0], _text(node.args, 1), ast.Load())
-            return node if found is None else _copied(found, node)
+            if found is None:
+                return node
+            has = ast.Call(ast.Name("hasattr", ast.Load()), node.args[:2], [])
+            either = ast.IfExp(has, found, node.args[2]) if len(node.args) == 3 else found
+            return _copied(either, node)
         if _is_name(node.func, "eval") and text is not None:
             body = _parsed(text, node)
             only = body[0] if len(body) == 1 else None

@@ -7,28 +7,31 @@ what that has sent. Whether this is wrong depends on how the loop treats the var
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Iterable
 from enum import Enum, auto
-from typing import TypeAlias
 
 from dq_client.check import words as w
 from dq_client.check.graph import (
     STATES_MAX,
-    Call,
     Node,
-    Stack,
     Whole,
     compared,
-    edges,
     lead_back,
     left_over,
     made_of,
 )
+from dq_client.check.near import (
+    PLACES,
+    Counts,
+    bits_of,
+    branches_of,
+    is_always,
+    is_on_root,
+    near_of,
+    place_of,
+    selects,
+)
 from dq_client.check.program import Program
-
-PLACES = w.RANK | w.SIZE
-Counts: TypeAlias = Callable[[Call], bool]  # whether a function may be entered by a call
 
 
 class Role(Enum):
@@ -61,8 +64,8 @@ def role_of(
     """
     made = [node for each in changes for node in _made(each)]
     received = any(_is_received(each) for each in made)
-    parts = [part for each in made for part in _branches(each, counts)]
-    judged = [_place(part) for part in parts]
+    parts = [part for each in made for part in branches_of(each, counts)]
+    judged = [place_of(part) for part in parts]
     by_place = [bits for bits, varies in judged if bits & w.RANK and not varies]
     elects = any(bits & w.SIZE for bits in by_place)
     if accumulates:
@@ -92,13 +95,15 @@ def is_past(
         own = [base for base, index in program.indexed if _is_neighbour(index, whole)]
         if any(set(heads) & _passed(base) for base in own):
             return True
-    by_hand = bool(made_of & w.SIZE) and _is_divided(changes, heads, whole, counts)
+    by_hand = bool(made_of & (w.SIZE | w.FROZEN)) and _is_divided(changes, heads, whole, counts)
     of_data = bool(made_of & w.PART)
     if not (of_data or by_hand) or made_of & w.CLOCK:
         return False
     for change in changes:
         is_part = of_data and _is_range_of_part(change)
-        if change.kept and not is_part and not (by_hand and _is_one_item(change)):
+        is_kept = _is_one_item(change) and (by_hand or _has_text_key(change))
+        is_cache = not (is_part or is_kept or _is_by_place(change))
+        if change.kept and is_cache:
             return False
     # `n = n or size` leaves the old value where there is one.
     made = {c for c in changes if c.kept or left_over([c]).isdisjoint(heads)}
@@ -126,8 +131,8 @@ def own_items(changes: list[Node], heads: list[Node], program: Program, counts: 
     if not own or not _is_used_as_whole(heads, program):
         return Role.NONE
     varying = {node for loop in program.loops if loop.over_iterations for node in loop.varying}
-    parts = [part for each in own for part in (*(each.index or ()), *_branches(each, counts))]
-    is_other = not varying.isdisjoint(_near(parts))
+    parts = [part for each in own for part in (*(each.index or ()), *branches_of(each, counts))]
+    is_other = not varying.isdisjoint(near_of(parts))
     return Role.OWN_ITEMS if is_other or not varying else Role.PAST
 
 
@@ -166,10 +171,10 @@ def _is_own_item(change: Node, counts: Counts) -> bool:
     """Whether a change of an item is of one that the rank selects, or of a rank's value."""
     if change.received or is_on_root(change):
         return False
-    if bits_of([*(change.index or ()), *_branches(change, counts)]) & w.RANK:
+    if bits_of([*(change.index or ()), *branches_of(change, counts)]) & w.RANK:
         return True
     bits = bits_of(change.computed)
-    varies = bool(change.index) and _place(Node(change.index or ()))[1]
+    varies = bool(change.index) and place_of(Node(change.index or ()))[1]
     return varies and bool(bits & (w.RANK | w.PART)) and not bits & w.CLOCK
 
 
@@ -194,17 +199,19 @@ def _is_divided(changes: list[Node], heads: list[Node], whole: Whole, counts: Co
     the number that each iteration keeps, to notice a resize, nor what is made of the number and of
     what all ranks have given, as a mean is.
     """
-    conditions = [part for change in changes for part in _branches(change, counts)]
-    items = {node for part in conditions for node in _near([part]) if node.varies and node.index}
+    conditions = [part for change in changes for part in branches_of(change, counts)]
+    items = {node for part in conditions for node in near_of([part]) if node.varies and node.index}
     if bits_of(conditions, items.union(changes)) & w.SIZE:
         return False
     bits = bits_of(changes)
+    seldom = all(any(branches_of(change, counts)) for change in changes)
+    if bits & w.FROZEN and seldom:
+        return True
     if bits & PLACES == PLACES or not bits & w.SIZE:
         return bits & PLACES == PLACES
     users = (user for head in heads for user in whole.users(head))
     notices = any(part.source & w.SIZE for user in users for part in user.computed)
-    seldom = all(any(_branches(change, counts)) for change in changes)
-    near = list(_near(changes))
+    near = list(near_of(changes))
     made = not any(node.shared or node.opaque for node in near)
     made = made or any(node.index and bits_of(node.index) & w.SIZE for node in near)
     return made and (seldom or not notices)
@@ -212,21 +219,38 @@ def _is_divided(changes: list[Node], heads: list[Node], whole: Whole, counts: Co
 
 def _is_one_item(change: Node) -> bool:
     """Whether it changes the same item each time, as `state["part"]`."""
-    return change.index is not None and _place(Node(change.index)) == (0, False)
+    return change.index is not None and place_of(Node(change.index)) == (0, False)
+
+
+def _has_text_key(change: Node) -> bool:
+    """Whether it changes an item that has a name, as `state["last"]`."""
+    keys = change.which.indices if change.which is not None else []
+    return [type(getattr(key, "value", None)) for key in keys] == [str] and not change.sliced
+
+
+def _is_by_place(change: Node) -> bool:
+    """Whether an item is made of the rank and the number of ranks, its key aside."""
+    if change.which is None or change.which.is_range or change.sliced:
+        return False
+    index = change.index or []
+    others = [node for node in change.computed if node not in index]
+    if any(node.sliced or node.shared for node in near_of(others, set(index))):
+        return False
+    return bits_of(others, set(index)) & PLACES == PLACES
 
 
 def _is_range_of_part(change: Node) -> bool:
     """Whether it changes a range as long as the part, as `a[:n]`, or the same one each time."""
     if not change.sliced:
         return False
-    near = list(_near(change.index or ()))
+    near = list(near_of(change.index or ()))
     by_part = any(node.source & w.PART for node in near)
     return by_part or not any(node.varies for node in near)
 
 
 def has_any(change: Node, heads: list[Node]) -> bool:
     """Whether a change is computed from one of these, conditions aside."""
-    return not set(heads).isdisjoint(_near([change]))
+    return not set(heads).isdisjoint(near_of([change]))
 
 
 def is_owned(changes: list[Node], heads: list[Node], program: Program, counts: Counts) -> bool:
@@ -279,57 +303,12 @@ def _reads_own(user: Node, versions: set[Node]) -> bool:
     if index and not user.kept and bits_of(index, versions) & (w.RANK | w.PART):
         return True
     place = Node(control=user.under or user.control)
-    return _is_always(place, _selects) and not is_on_root(place)
-
-
-def _near(starts: Iterable[Node], without: Container[Node] = ()) -> Iterator[Node]:
-    """What these are made of, conditions aside, as far as a short walk shows."""
-    return itertools.islice(made_of(starts, without), STATES_MAX)
-
-
-def bits_of(starts: Iterable[Node], without: Container[Node] = ()) -> int:
-    """The bits of that."""
-    found = 0
-    for node in _near(starts, without):
-        found |= node.source
-    return found
+    return is_always(place, selects) and not is_on_root(place)
 
 
 def _is_gathered(changes: list[Node]) -> bool:
     """Whether a list with an entry of each rank is in what the changes are made of, or may be."""
     return any(node.gathered or number > STATES_MAX for number, node in enumerate(made_of(changes)))
-
-
-def is_on_root(change: Node) -> bool:
-    """Whether it comes about on rank 0 alone."""
-    return _is_always(change, _is_of_root)
-
-
-def _is_of_root(condition: Node) -> bool:
-    return condition.on_root is not None and _place(condition.on_root) == (w.RANK, False)
-
-
-def _selects(condition: Node) -> bool:
-    return bool(bits_of(condition.branches) & w.RANK)
-
-
-def _is_always(change: Node, holds: Callable[[Node], bool]) -> bool:
-    """Whether every way to it leads by such a condition."""
-    todo: list[Node | None] = [change.control]
-    seen: set[Node] = set()
-    while todo:
-        node = todo.pop()
-        if node is None:
-            return False
-        if node in seen or holds(node):
-            continue
-        seen.add(node)
-        if node.root is None:
-            todo.append(node.control)
-            continue
-        body, slot = node.root
-        todo += [call.entry.get(slot) for call in body.calls] or [None]
-    return True
 
 
 def _passed(base: Node) -> set[Node]:
@@ -370,40 +349,7 @@ def _is_partial(change: Node) -> bool:
     if not change.kept or change.received:
         return False
     index = Node(each for each in change.computed if not each.received)
-    return not _is_received(change) or _place(index)[1]
-
-
-def _branches(change: Node, counts: Counts) -> Iterator[Node]:
-    """The conditions of a change, of its function and of the calls of that, if these count."""
-    todo: list[Node | None] = [change.control]
-    seen: set[Node] = set()
-    while todo:
-        node = todo.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        yield from node.branches
-        todo.append(node.control)
-        if node.root is not None:
-            body, slot = node.root
-            calls = [call for call in body.calls if counts(call)] or body.calls
-            todo += [call.entry[slot] for call in calls if slot in call.entry]
-
-
-def _place(part: Node) -> tuple[int, bool]:
-    """What a condition comes from, and whether it may be another one in each iteration."""
-    seen: set[tuple[Node, Stack]] = {(part, ())}
-    todo, bits = list(seen), 0
-    while todo:
-        node, stack = todo.pop()
-        bits |= node.source
-        if node.varies or node.opaque or bits & ~(PLACES | w.FROZEN) or len(seen) > STATES_MAX:
-            return bits, True
-        for each, inside, _ in edges(node, stack):
-            if (each, inside) not in seen:
-                seen.add((each, inside))
-                todo.append((each, inside))
-    return bits, False
+    return not _is_received(change) or place_of(index)[1]
 
 
 def _is_read_first(

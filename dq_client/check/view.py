@@ -22,13 +22,13 @@ from dq_client.check.graph import (
 )
 from dq_client.check.late_reads import is_read_late
 from dq_client.check.liveness import header_end
+from dq_client.check.near import is_on_root
 from dq_client.check.program import Loop, Program
 from dq_client.check.roles import (
     Role,
     has_any,
     is_kept_with_best,
     is_number,
-    is_on_root,
     is_owned,
     is_past,
     own_items,
@@ -346,6 +346,8 @@ class View:
         owned = accumulates and name[0] == "."
         if owned and is_owned(inside, self._attribute(name), program, counts):
             return Role.PAST
+        if name[0] == ".":  # of some object, which may stand in no variable
+            heads = heads or begun
         if not heads:
             return role
         fresh = [n for n in inside if not accumulates or not (n.kept or has_any(n, heads))]

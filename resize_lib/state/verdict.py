@@ -52,6 +52,11 @@ _DERIVED = (
     "is computed from the number of ranks before the loop: ask for the size in every iteration, or"
     " compute it in @rs.on_resize"
 )
+_BY_SIZE = frozenset(("size", "part"))
+_OF_PART = (
+    "is made of the rank's part of the data before the loop, and after a resize the part is another"
+    " one: take it in the iteration that uses it, or compute it in @rs.on_resize"
+)
 _DIFFERS = (
     "is set before the loop and has another value in a rank that joins: make it equal on every"
     " rank, or compute it in the iteration"
@@ -135,15 +140,20 @@ def _unchanged(seen: Seen, facts: Variable) -> tuple[Fate, str]:
         differs = seen.equal and (seen.here != seen.now or "rank" in sources)
         return (Fate.REFUSE, _DERIVED) if facts.summed and differs else (Fate.KEEP, "")
     if not seen.equal:  # each rank has its part, for as many ranks as there were
-        return (Fate.REFUSE, _DERIVED) if "size" in sources else (Fate.KEEP, "")
+        return (Fate.REFUSE, _derived(facts)) if sources & _BY_SIZE else (Fate.KEEP, "")
     # That another rank has the same says nothing where the rank's number plays a part.
-    if "size" in sources and (seen.here != seen.now or "rank" in sources):
-        return Fate.REFUSE, _DERIVED
+    own = seen.here != seen.now or sources & {"rank", "part"}
+    if sources & _BY_SIZE and own:
+        return Fate.REFUSE, _derived(facts)
     if seen.here == seen.now:
         return Fate.KEEP, ""
     if sources & (LOCAL | {"empty"}) or seen.opaque:
         return Fate.KEEP, ""
     return Fate.REFUSE, _DIFFERS
+
+
+def _derived(facts: Variable) -> str:
+    return _DERIVED if "size" in facts.set_up else _OF_PART
 
 
 def _changed(seen: Seen, facts: Variable) -> tuple[Fate, str]:
@@ -300,8 +310,8 @@ def stale(before: bytes | None, now: bytes | None, facts: Variable, *, renumbere
     used = facts.used or facts.summed
     if facts.rebuilt or not used or not (before == now or between):
         return ""
-    if "size" in facts.set_up:
-        return _DERIVED
+    if facts.set_up & _BY_SIZE:
+        return _derived(facts)
     if renumbered and "rank" in facts.set_up:
         return "is computed from the rank's number before the loop: ask for it in every iteration"
     return ""
