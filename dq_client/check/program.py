@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from dq_client.check.graph import Body, Call, Node, Whole
 from dq_client.check.scopes import Function, Scope, statements_of
-from dq_client.check.turns import Turn
+from dq_client.check.turns import Quotient, Turn
 
 OBJECT_BASES = {"object", "Protocol", "ABC", "NamedTuple", "Generic", "Enum", "Exception"}
 
@@ -62,7 +62,7 @@ class Program:
         self.loops: list[Loop] = []
         self.sinks: list[Node] = []
         self.turns: list[Turn] = []
-        self.divided: list[tuple[list[Node], list[Node]]] = []  # what, and by what
+        self.quotients: list[Quotient] = []
         self.caught = Node()  # an exception of the program, whichever
         self.environment: list[Node] = []  # what the program has set there
         self.matter: set[Node] | None = None  # see view.matters

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dq_client.check import words as w
-from dq_client.check.graph import CONTROL, STATES_MAX, Node, edges, made_of
+from dq_client.check.graph import CONTROL, STATES_MAX, Node, edges, lead_back, made_of
 
 if TYPE_CHECKING:
     from dq_client.check.program import Program
@@ -33,6 +33,16 @@ class Turn:
     sides: tuple[list[Node], ...]
     result: Node
     what: str  # "product", "comparison", "iterations", "sum"
+
+
+@dataclass(eq=False, slots=True)
+class Quotient:
+    """What is divided, and by what."""
+
+    line: int
+    over: list[Node]
+    by: list[Node]
+    result: Node
 
 
 def turn_of(node: ast.expr, sides: tuple[list[Node], ...]) -> Turn | None:
@@ -62,7 +72,27 @@ def turn_line(program: Program, matter: set[Node]) -> tuple[int, bool]:
             is_shared = turn.result in matter and _meet(turn, *found)
         if is_shared:
             return turn.line, turn.what == "sum"
-    return 0, False
+    line = next((each.line for each in program.quotients if _is_counted(program, each)), 0)
+    return line, bool(line)
+
+
+def _is_counted(program: Program, quotient: Quotient) -> bool:
+    """Whether iterations add up what one of so many ranks does, as `done += n // size`.
+
+    Not a mean of what ranks have computed together.
+    """
+    if not _Side.of(quotient.by, set()).bits & w.SIZE:
+        return False
+    for loop in program.loops:
+        for head in loop.heads.values() if loop.over_iterations else ():
+            near = set(itertools.islice(made_of([head]), STATES_MAX))
+            if head.varies and quotient.result in near and _is_of_size(near):
+                return lead_back([head], {head}, program.whole())
+    return False
+
+
+def _is_of_size(near: set[Node]) -> bool:
+    return not any(node.shared or node.opaque or node.source & ~w.SIZE for node in near)
 
 
 def _counts(program: Program, turn: Turn) -> bool:
@@ -70,9 +100,9 @@ def _counts(program: Program, turn: Turn) -> bool:
 
     Not if it is divided by the number of ranks.
     """
-    for over, by in program.divided:
-        near = set(itertools.islice(made_of(over), STATES_MAX))
-        if turn.result in near and _Side.of(by, set()).bits & w.SIZE:
+    for quotient in program.quotients:
+        near = set(itertools.islice(made_of(quotient.over), STATES_MAX))
+        if turn.result in near and _Side.of(quotient.by, set()).bits & w.SIZE:
             return False
     heads = {h for o in program.loops if o.over_iterations for h in o.heads.values() if h.varies}
     near = set(turn.sides[0])

@@ -10,8 +10,8 @@ from dq_client.check.calls import Calls
 from dq_client.check.flow import NOTHING, Value
 from dq_client.check.given import Given, item_of
 from dq_client.check.graph import Node
-from dq_client.check.scopes import Comprehension, children, is_view, is_whole
-from dq_client.check.turns import ORDERS, turn_of
+from dq_client.check.scopes import Comprehension, children, is_view, is_whole, rebuilds
+from dq_client.check.turns import ORDERS, Quotient, turn_of
 
 PROPERTIES = {"property", "cached_property", "functools.cached_property"}
 
@@ -88,9 +88,14 @@ class Values(Calls):
         if turn is not None:
             self.program.turns.append(turn)
             nodes = [turn.result]
-        is_quotient = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.FloorDiv)
-        if is_quotient and len(values) > 1:  # no constants
-            self.program.divided.append((values[0].nodes, values[1].nodes))
+        divides = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.FloorDiv)
+        again = rebuilds(self.scope.node)  # computed anew after each resize
+        constant = isinstance(getattr(node, "right", None), ast.Constant)
+        if node is not None and divides and not (again or constant):
+            over = values[0].nodes if len(values) > 1 else []  # constants are left out
+            quotient = Quotient(node.lineno, over, values[-1].nodes, Node(nodes))
+            self.program.quotients.append(quotient)
+            nodes = [quotient.result]
         is_modulo = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)
         if is_modulo and len(values) > 1 and values[1].nodes:
             nodes = [Node(nodes)]

@@ -48,8 +48,8 @@ _TURNS = (
 )
 
 _COUNTS = (
-    "what the iterations count alike on all ranks is added up over the ranks, of which there were"
-    " others before a resize: add it up over all ranks in each iteration"
+    "the iterations count alike on all ranks what one rank does, and before a resize there was"
+    " another number of ranks: add it up over all ranks in each iteration"
 )
 
 

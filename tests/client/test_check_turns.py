@@ -76,3 +76,18 @@ def test_a_number_of_iterations_that_follows_from_the_ranks(rounds: str) -> None
 )
 def test_what_all_ranks_have_counted_is_added_up(after: str, found: bool) -> None:
     assert line("done += 1\ntotal += comm.allreduce(comm.rank)", after) == (after if found else "")
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("done += n // comm.size", True),
+        ("share = n / rs.size\ndone = done + share", True),
+        ("done += rs.size", False),  # a place in all work: the remedy
+        ("done += comm.allreduce(1.0) / comm.size", False),
+        ("share = n // comm.size\ntotal += comm.allreduce(share)", False),
+        ("done += n // 4", False),
+    ],
+)
+def test_what_one_of_so_many_ranks_does_is_counted(body: str, found: bool) -> None:
+    assert bool(line(body, "print(done * comm.size)")) == found

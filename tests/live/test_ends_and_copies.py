@@ -47,7 +47,7 @@ def beat(
     talk: Talking, name: str, *copies: m.CopiesHeld, holds: tuple[m.Holding, ...] = ()
 ) -> None:
     body = m.Heartbeat(talk.sessions[name], list(holds), copies=list(copies))
-    assert isinstance(talk.say(name, body), m.Done)
+    assert isinstance(talk.say(name, body), m.Heard)
 
 
 # --- ends ----------------------------------------------------------------------------------------

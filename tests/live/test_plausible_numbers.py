@@ -111,7 +111,7 @@ def test_a_journal_with_such_an_epoch_serves_again(talking: Talking) -> None:
     first = talking.server.epoch
     assert 0 < first < m.EPOCH_MAX // 2
     talking.agent("a", "n1")
-    assert isinstance(talking.beat("a"), m.Done)
+    assert isinstance(talking.beat("a"), m.Heard)
     assert job.id in talking.server.scheduler.state.jobs
     talking.restart()
     assert talking.server.epoch == first + 1

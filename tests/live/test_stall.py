@@ -84,7 +84,7 @@ def test_nothing_happens_while_nothing_can_be_saved(talk: Talking, disk: Failing
         talk.later(2.0)
         talk.server.tick()
         talk.server.finish_turn()
-        assert talk.beat("a", held(job), held(short)) == m.Done()
+        assert talk.beat("a", held(job), held(short)) == m.Heard(2.0)
         assert (job.id, short.id) == tuple(talk.state.active)
         assert all(j.state is JobState.RUNNING for j in talk.state.active.values())
     assert talk.state.processors.nodes["a"].up
@@ -185,7 +185,7 @@ def test_a_disk_that_cannot_be_read_either(talk: Talking, disk: FailingJournal) 
     disk.why, disk.unreadable = "", False
     talk.later(1.0)
     talk.server.tick()
-    assert talk.beat("a", held(job)) == m.Done()
+    assert talk.beat("a", held(job)) == m.Heard(2.0)
     assert [j.state for j in talk.state.jobs.values()] == [JobState.RUNNING]
 
 

@@ -43,7 +43,7 @@ def measured(
     row = m.JobUsage(job.id, job.instance, talk.now, cpu_s, memory, [rank])
     holdings = [held(job)] if holds else []
     body = m.Heartbeat(talk.sessions[name], holdings, usage=[row])
-    assert isinstance(talk.say(name, body), m.Done)
+    assert isinstance(talk.say(name, body), m.Heard)
 
 
 def usage(talk: Talking, job: Job) -> Any:
