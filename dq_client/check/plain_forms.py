@@ -29,16 +29,19 @@ def in_plain_forms(tree: ast.Module) -> ast.Module:
 
 @dataclass
 class _PlainForms(ast.NodeTransformer):
-    """Names of the module that the function around a place binds by their texts."""
+    """Rewrites a tree.
+
+    bound  names of the module that the current function binds by their texts
+    """
 
     bound: set[str] = field(default_factory=set)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        """A function, in which names of the module may be bound."""
+        """Declare the names of the module that the function binds."""
         return self._function(node)
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
-        """The same."""
+        """Do the same for a coroutine."""
         return self._function(node)
 
     def _function(self, node: Function) -> ast.AST:
@@ -126,14 +129,20 @@ class _PlainForms(ast.NodeTransformer):
 
 
 def _getter(node: ast.Call, name: str) -> ast.expr:
-    """A function of one argument, as `operator` makes it; the call itself if its texts are not
-    known."""
+    """Return a function of one argument, as `operator` makes it, or the call itself.
+
+    A getter keeps its arguments from where it is made, and a function would compute them in each
+    call. So only constants are rewritten: `itemgetter(slice(rank, None, size))` stays.
+    """
+    given = [*node.args, *(keyword.value for keyword in node.keywords)]
+    if not all(isinstance(each, ast.Constant) for each in given):
+        return node
     argument: ast.expr = ast.Name("object", ast.Load())
     parts: list[ast.expr] = []
-    for given in node.args if name != "methodcaller" else node.args[:1]:
-        text = _text([given], 0)
+    for key in node.args if name != "methodcaller" else node.args[:1]:
+        text = _text([key], 0)
         if name == "itemgetter":
-            parts.append(ast.Subscript(argument, given, ast.Load()))
+            parts.append(ast.Subscript(argument, key, ast.Load()))
         elif text is None or not all(part.isidentifier() for part in text.split(".")):
             return node
         else:

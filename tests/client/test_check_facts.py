@@ -689,6 +689,21 @@ def test_a_number_of_ranks_that_is_reached_by_a_text(before: str, name: str) -> 
 
 
 @pytest.mark.parametrize(
+    "getter",
+    [
+        "operator.itemgetter(slice(rs.rank, None, rs.size))",
+        "operator.itemgetter(rs.size)",
+        "operator.methodcaller('part', rs.size)",
+        "operator.methodcaller('part', n=rs.size)",
+        "functools.partial(sum, rs.size)",
+    ],
+)
+def test_a_getter_keeps_what_it_was_made_with(getter: str) -> None:
+    source = program(f"import functools, operator\nget = {getter}", "x.local[:] += get(data)")
+    assert "size" in ask(source, "get").set_up
+
+
+@pytest.mark.parametrize(
     "text",
     ["exec(text)", "exec('n = ')", "setattr(x, text, 1)", "vars(x).update(text)", "eval('')"],
 )
