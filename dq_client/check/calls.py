@@ -17,7 +17,7 @@ from dq_client.check.given import Given, item_of, item_parts
 from dq_client.check.graph import Body, Call, Node
 from dq_client.check.program import Loop
 from dq_client.check.scopes import Scope
-from dq_client.check.turns import Turn
+from dq_client.check.turns import Turn, TurnKind
 
 VIEW = "@view"  # in what a function leaves: which part of a slot its result is
 
@@ -221,9 +221,9 @@ class Calls(Communication):
     def called_by_others(
         self, value: Value, line: int, given: Given, *, in_loop: bool = False
     ) -> list[Node]:
-        """A function of the program that is passed on: it may be called now. What it gives then.
+        """Call a function of the program that is passed on, and return what it gives.
 
-        given: with what, if that is known
+        given: its arguments, if they are known
         """
         what, _, number = value.kind.partition(":")
         if what != "function":
@@ -259,10 +259,7 @@ class Calls(Communication):
         if name == "Get_processor_name":
             return source_of(w.RANK)
         if name == "getenv" or (name == "get" and "environ" in ast.unparse(node.func)):
-            named = (
-                node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else ""
-            )
-            return self.of_environment(named)
+            return self.of_environment(node.args[0] if node.args else None)
         if name in w.PROCESSES and (module or not base.nodes) and not self._is_ours(name):
             return source_of(w.IDENTITY if name == "id" else w.PROCESS)
         opens = name == "open" or (name == "Open" and module == "MPI.File")
@@ -327,7 +324,7 @@ class Calls(Communication):
             self.sink(given.nodes)
             return NOTHING
         if name == "iterations":
-            self.program.turns.append(Turn(node.lineno, (given.nodes,), Node(), "iterations"))
+            self.program.turns.append(Turn(TurnKind.ITERATIONS, node.lineno, [given.nodes], Node()))
             return Value([Node(given.nodes)])
         return NOTHING
 
@@ -353,9 +350,8 @@ class Calls(Communication):
         if name == "dump":  # of json, pickle: what is in the file is a result
             self.sink(nodes)
             self.sink_objects(given.values)
-            return self.buffered(
-                given.args[-1] if given.args else NOTHING, nodes, line, writes=True
-            )
+            to = given.args[1] if len(given.args) > 1 else NOTHING
+            return self.buffered(to, nodes, line, writes=True)
         if base.kind == w.BUFFER:
             return self.buffered(base, given.nodes, line, writes=name in w.SHOWS)
         to = given.keywords.get("file", NOTHING)
@@ -421,9 +417,9 @@ class Calls(Communication):
                 return Value([self.item(base.nodes, given.args[0].nodes)])
             if name in w.VIEWS and base.path:
                 return base.other_view(nodes)
-            taken = (
-                [self.item(nodes, given.args[0].nodes)] if name == "get" and given.args else nodes
-            )
+            taken = nodes
+            if name == "get" and given.args:
+                taken = [self.item(nodes, given.args[0].nodes)]
             item = Value(taken, within=base.path or base.within)
             if name == "values":
                 return item

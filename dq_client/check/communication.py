@@ -10,7 +10,7 @@ from dq_client.check.effects import Effects
 from dq_client.check.flow import Value
 from dq_client.check.given import Given
 from dq_client.check.graph import STATES_MAX, Node, made_of
-from dq_client.check.turns import Turn
+from dq_client.check.turns import Turn, TurnKind
 
 CONSTANT = (ast.Constant, ast.UnaryOp, ast.BinOp, ast.unaryop, ast.operator, ast.expr_context)
 FILLED = {"ones", "full", "array", "int", "float", "int64", "float64"}  # with constants
@@ -21,11 +21,6 @@ SUMS = ("", "SUM", "PROD")
 
 class Communication(Effects):
     """Reads calls of communicators."""
-
-    def of_environment(self, name: object) -> Value:
-        """A variable of the environment: what a starter of ranks or the program has set."""
-        bits = w.of_environment(name) if isinstance(name, str) else 0
-        return Value([Node(passed=self.program.environment, source=bits)])
 
     def of_comm(self, node: ast.Call, name: str, given: Given) -> Value:
         """What a call of a method gives."""
@@ -61,7 +56,9 @@ class Communication(Effects):
             self.change(buffer, received, node.lineno)
             self.control = control
         if low in SUMMED and _operation(node) in SUMS and given.args:
-            self.program.turns.append(Turn(node.lineno, (given.args[0].nodes,), result, "sum"))
+            self.program.turns.append(
+                Turn(TurnKind.SUM, node.lineno, [given.args[0].nodes], result)
+            )
         if low.endswith("reduce") and _operation(node) in LOCATES:
             place = Node(passed=[result])
             place.divisor = [Node(source=w.SIZE)]  # the number of a rank, as what `% size` leaves

@@ -19,12 +19,18 @@ class Effects(Flow):
         self.program.sinks.append(Node(nodes, control=self.control))
 
     def sink_objects(self, values: Iterable[Value]) -> None:
-        """Note that all attributes of these matter, of objects of the file's classes."""
+        """Note that all attributes matter of those that are objects of the file's classes."""
         for value in values:
             what, _, name = value.kind.partition(":")
             if what == "instance":
                 names = sorted(self.program.attributes_of(name))
                 self.sink([self.program.attribute(each) for each in names])
+
+    def of_environment(self, name: ast.expr | None) -> Value:
+        """Return a variable of the environment: what a starter of ranks or the program has set."""
+        text = getattr(name, "value", None)
+        bits = w.of_environment(text) if isinstance(text, str) else 0
+        return Value([Node(passed=self.program.environment, source=bits)])
 
     def item(self, container: list[Node], index: list[Node]) -> Node:
         """One that is read."""
@@ -82,7 +88,7 @@ class Effects(Flow):
         self.program.value_changes.append(node)
 
     def buffered(self, buffer: Value, nodes: list[Node], line: int, *, writes: bool) -> Value:
-        """What is written to a file in memory, or read from it."""
+        """Return what is read from a file in memory; `writes`: change it instead."""
         if writes and buffer.kind == w.BUFFER:
             self.change(buffer, Node([*buffer.nodes, *nodes], kind=w.BUFFER), line)
         return NOTHING if writes else Value(buffer.nodes)

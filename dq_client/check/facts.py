@@ -105,7 +105,10 @@ class Facts:
         return self._iterated[line]
 
     def turn_line(self) -> tuple[int, bool]:
-        """The line in which iterations count, or share, what so many ranks do (turns.py)."""
+        """Return the line whose work depends on the number of ranks, and whether it counts work.
+
+        0: there is none (turns.py).
+        """
         if self._turn is None:
             self._turn = turn_line(self.program(), matters(self.program()))
         return self._turn

@@ -1,4 +1,4 @@
-"""What values and conditions come from, near by: the rank, the number of ranks, other things."""
+"""What values and conditions are computed from, as far as a short walk through the graph shows."""
 
 from __future__ import annotations
 
@@ -55,6 +55,7 @@ def is_always(change: Node, holds: Callable[[Node], bool]) -> bool:
 
 
 def selects(condition: Node) -> bool:
+    """Whether a condition depends on the rank."""
     return bool(bits_of(condition.branches) & w.RANK)
 
 

@@ -1,19 +1,22 @@
-"""Work that the number of an iteration and the number of ranks select together.
+"""Lines that give iterations a share of the work which depends on the number of ranks.
 
-With `k = step * size + rank`, or `if first + step < last` where the rank's part begins at `first`,
-the iterations share the work among so many ranks. After a resize some of it is done twice, and some
-never. No variable has a wrong value then, so this is a fact about a line.
+With `k = step * size + rank`, or with `if first + step < last` where the rank's part begins at
+`first`, a resize repeats some of the work and leaves out some. With `done += n // size` a count
+stands for the work of one rank, and the number of ranks changes. All variables have the values that
+the program gave them, so these are facts about lines, not about variables.
 """
 
 from __future__ import annotations
 
 import ast
-import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from dq_client.check import words as w
-from dq_client.check.graph import CONTROL, STATES_MAX, Node, edges, lead_back, made_of
+from dq_client.check.graph import CONTROL, STATES_MAX, Node, edges, lead_back
+from dq_client.check.near import near_of
 
 if TYPE_CHECKING:
     from dq_client.check.program import Program
@@ -21,90 +24,102 @@ if TYPE_CHECKING:
 ORDERS = ast.Lt | ast.LtE | ast.Gt | ast.GtE
 
 
+class TurnKind(Enum):
+    """What kind of expression it is."""
+
+    PRODUCT = auto()
+    COMPARISON = auto()
+    ITERATIONS = auto()  # the argument of rs.iterations
+    SUM = auto()  # over the ranks
+
+
 @dataclass(eq=False, slots=True)
 class Turn:
-    """An expression in which both may meet.
+    """An expression that may depend on the iteration and on the number of ranks.
 
-    sides: what is multiplied, or compared; one side, of a number of iterations, or of what is added
-    up over the ranks
+    sides: both operands; of a number of iterations or a sum, its argument
     """
 
+    kind: TurnKind
     line: int
-    sides: tuple[list[Node], ...]
+    sides: Sequence[list[Node]]
     result: Node
-    what: str  # "product", "comparison", "iterations", "sum"
 
 
 @dataclass(eq=False, slots=True)
 class Quotient:
-    """What is divided, and by what."""
+    """A division, whose dividend and divisor are no constants."""
 
     line: int
     over: list[Node]
     by: list[Node]
     result: Node
 
+    @property
+    def is_by_size(self) -> bool:
+        """Whether the divisor depends on the number of ranks."""
+        return bool(_Side.of(self.by, set()).bits & w.SIZE)
 
-def turn_of(node: ast.expr, sides: tuple[list[Node], ...]) -> Turn | None:
-    """One to be looked at once the program is complete; None for other expressions."""
-    if isinstance(node, ast.BinOp):
-        fits = isinstance(node.op, ast.Mult) and _is_plain(node.left) and _is_plain(node.right)
+
+def turn_of(node: ast.BinOp | ast.Compare, sides: Sequence[list[Node]]) -> Turn | None:
+    """Return a product or an ordered comparison of two values; None for other operations."""
+    if isinstance(node, ast.Compare):
+        kind, fits = TurnKind.COMPARISON, isinstance(node.ops[0], ORDERS)
     else:
-        fits = isinstance(node, ast.Compare) and len(sides) == 2
-        fits = fits and isinstance(node, ast.Compare) and isinstance(node.ops[0], ORDERS)
-    nodes = [each for side in sides for each in side]
-    if not fits or not all(sides):
+        kind, fits = TurnKind.PRODUCT, isinstance(node.op, ast.Mult)
+        fits = fits and _is_plain(node.left) and _is_plain(node.right)
+    if not fits or len(sides) != 2 or not all(sides):
         return None
-    what = "product" if isinstance(node, ast.BinOp) else "comparison"
-    return Turn(node.lineno, sides, Node(nodes), what)
+    return Turn(kind, node.lineno, sides, Node(each for side in sides for each in side))
 
 
 def turn_line(program: Program, matter: set[Node]) -> tuple[int, bool]:
-    """The line of the first one that matters, and whether it is a sum; 0: there is none."""
+    """Return the first such line, and whether it counts work; 0: there is none.
+
+    matter: nodes whose value leads beyond the program's own variables
+    """
     iterations = {o.items for o in program.loops if o.over_iterations and o.items is not None}
     for turn in sorted(program.turns, key=lambda turn: turn.line):
-        found = [_Side.of(side, iterations) for side in turn.sides]
-        if turn.what == "iterations":
-            is_shared = bool(found[0].bits & w.SIZE) and not found[0].shared
-        elif turn.what == "sum":
-            is_shared = _counts(program, turn)
-        else:
-            is_shared = turn.result in matter and _meet(turn, *found)
-        if is_shared:
-            return turn.line, turn.what == "sum"
-    line = next((each.line for each in program.quotients if _is_counted(program, each)), 0)
+        counts = turn.kind is TurnKind.SUM
+        if _is_sum_of_counts(program, turn) if counts else _selects(turn, iterations, matter):
+            return turn.line, counts
+    line = next(_lines_of_counts(program), 0)
     return line, bool(line)
 
 
-def _is_counted(program: Program, quotient: Quotient) -> bool:
-    """Whether iterations add up what one of so many ranks does, as `done += n // size`.
-
-    Not a mean of what ranks have computed together.
-    """
-    if not _Side.of(quotient.by, set()).bits & w.SIZE:
+def _selects(turn: Turn, iterations: set[Node], matter: set[Node]) -> bool:
+    """Whether the number of ranks and the iteration, or their number, select work."""
+    sides = [_Side.of(side, iterations) for side in turn.sides]
+    if any(side.shared for side in sides):
         return False
-    for loop in program.loops:
-        for head in loop.heads.values() if loop.over_iterations else ():
-            near = set(itertools.islice(made_of([head]), STATES_MAX))
-            if head.varies and quotient.result in near and _is_of_size(near):
-                return lead_back([head], {head}, program.whole())
-    return False
+    if turn.kind is TurnKind.ITERATIONS:
+        return bool(sides[0].bits & w.SIZE)
+    one, other = sides
+    if turn.result not in matter or one.by_turn == other.by_turn or one.by_loop or other.by_loop:
+        return False
+    ranks = other if one.by_turn else one
+    return ranks.bits == w.SIZE if turn.kind is TurnKind.PRODUCT else bool(ranks.bits & w.SIZE)
 
 
-def _is_of_size(near: set[Node]) -> bool:
-    return not any(node.shared or node.opaque or node.source & ~w.SIZE for node in near)
+def _lines_of_counts(program: Program) -> Iterator[int]:
+    """Lines as `done += n // size`; a mean of what ranks have computed together is no count."""
+    quotients = [each for each in program.quotients if each.is_by_size]
+    for head in _heads(program) if quotients else ():
+        near = set(near_of([head]))
+        found = [each.line for each in quotients if each.result in near]
+        of_others = any(n.shared or n.opaque or n.source & ~w.SIZE for n in near)
+        if found and not of_others and lead_back([head], {head}, program.whole()):
+            yield min(found)
 
 
-def _counts(program: Program, turn: Turn) -> bool:
-    """Whether a sum over the ranks is of what iterations have counted alike on all of them.
+def _is_sum_of_counts(program: Program, turn: Turn) -> bool:
+    """Whether a sum over the ranks is of a count that is the same on all of them.
 
     Not if it is divided by the number of ranks.
     """
     for quotient in program.quotients:
-        near = set(itertools.islice(made_of(quotient.over), STATES_MAX))
-        if turn.result in near and _Side.of(quotient.by, set()).bits & w.SIZE:
+        if turn.result in set(near_of(quotient.over)) and quotient.is_by_size:
             return False
-    heads = {h for o in program.loops if o.over_iterations for h in o.heads.values() if h.varies}
     near = set(turn.sides[0])
     todo = list(near)
     while todo and len(near) < STATES_MAX:
@@ -114,43 +129,49 @@ def _counts(program: Program, turn: Turn) -> bool:
         further = {each for each, _, _ in edges(node, ())} - near
         near |= further
         todo += further
-    return not todo and not heads.isdisjoint(near)
+    return not todo and not near.isdisjoint(_heads(program))
+
+
+def _heads(program: Program) -> Iterator[Node]:
+    """The variables that loops over iterations change, at their heads."""
+    for loop in program.loops:
+        if loop.over_iterations:
+            yield from (head for head in loop.heads.values() if head.varies)
 
 
 @dataclass(slots=True)
 class _Side:
-    """What one comes from: `by_turn`: the number of the iteration; `by_loop`: items of others."""
+    """What an operand is computed from.
+
+    bits     sources, as words.py has them
+    by_turn  the number of the iteration
+    by_loop  an item of another loop
+    shared   a result that ranks have computed together
+    """
 
     bits: int = 0
     by_turn: bool = False
     by_loop: bool = False
-    shared: bool = False  # of what ranks have computed together
+    shared: bool = False
 
     @classmethod
     def of(cls, nodes: list[Node], iterations: set[Node]) -> _Side:
-        """Of an item of a container, its index counts, and not what the container is made of."""
+        """Follow the operand back; of an item of a container its index counts alone."""
         side, todo, seen = cls(), list(nodes), set(nodes)
         while todo and len(seen) < STATES_MAX:
             node = todo.pop()
             side.bits |= node.source
             side.by_turn |= node in iterations
             side.shared |= node.shared
-            side.by_loop |= node.varies and node.index is not None and node not in iterations
-            if node.index is not None and node not in iterations:
-                further = list(node.index)
+            is_item = node.index is not None and node not in iterations
+            side.by_loop |= is_item and node.varies
+            if is_item:
+                further = list(node.index or ())
             else:
                 further = [each for each, _, how in edges(node, ()) if how != CONTROL]
             todo += [each for each in further if each not in seen]
             seen.update(further)
         return side
-
-
-def _meet(turn: Turn, one: _Side, other: _Side) -> bool:
-    """Whether one is of the iteration, and the other of the number of ranks alone."""
-    if one.by_turn == other.by_turn or one.by_loop or other.by_loop or one.shared or other.shared:
-        return False
-    ranks = other if one.by_turn else one
-    return ranks.bits == w.SIZE if turn.what == "product" else bool(ranks.bits & w.SIZE)
 
 
 def _is_plain(node: ast.expr) -> bool:

@@ -84,26 +84,32 @@ class Values(Calls):
         functions = [v.kind.partition(":")[2] for v in values if v.kind.startswith("function:")]
         if functions and isinstance(node, ast.Dict | ast.List):
             return Value(nodes, w.FUNCTIONS + ",".join(functions))
-        turn = turn_of(node, tuple(v.nodes for v in values)) if node is not None else None
+        if isinstance(node, ast.BinOp | ast.Compare):
+            nodes = self._operation(node, [v.nodes for v in values])
+        return Value(nodes, w.PLAIN if plain else "")
+
+    def _operation(self, node: ast.BinOp | ast.Compare, sides: list[list[Node]]) -> list[Node]:
+        """Return what an operator gives. sides: its operands, without constants."""
+        nodes = [each for side in sides for each in side]
+        turn = turn_of(node, sides)
         if turn is not None:
             self.program.turns.append(turn)
-            nodes = [turn.result]
-        divides = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.FloorDiv)
-        again = rebuilds(self.scope.node)  # computed anew after each resize
-        constant = isinstance(getattr(node, "right", None), ast.Constant)
-        if node is not None and divides and not (again or constant):
-            over = values[0].nodes if len(values) > 1 else []  # constants are left out
-            quotient = Quotient(node.lineno, over, values[-1].nodes, Node(nodes))
-            self.program.quotients.append(quotient)
-            nodes = [quotient.result]
-        is_modulo = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)
-        if is_modulo and len(values) > 1 and values[1].nodes:
+            return [turn.result]
+        if isinstance(node, ast.Compare):
+            if isinstance(node.ops[0], ast.In | ast.NotIn):
+                nodes = [Node(nodes)]
+                nodes[0].index = sides[0] if sides else []
+            return nodes
+        over = sides[0] if len(sides) > 1 else []
+        by = [] if isinstance(node.right, ast.Constant) or not sides else sides[-1]
+        # What @rs.on_resize computes is computed anew after each resize.
+        if isinstance(node.op, ast.Div | ast.FloorDiv) and by and not rebuilds(self.scope.node):
+            self.program.quotients.append(Quotient(node.lineno, over, by, Node(nodes)))
+            return [self.program.quotients[-1].result]
+        if isinstance(node.op, ast.Mod) and len(sides) > 1 and by:
             nodes = [Node(nodes)]
-            nodes[0].divisor = values[1].nodes
-        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
-            nodes = [Node(nodes)]
-            nodes[0].index = values[0].nodes
-        return Value(nodes, w.PLAIN if plain else "")
+            nodes[0].divisor = by
+        return nodes
 
     def _defaults(self, node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         """The default values of a function, which are computed where it is defined."""
@@ -210,7 +216,7 @@ class Values(Calls):
             return Value([*base.nodes, *index.nodes], kind, path=base.path if kind else "")
         text = node.slice.value if isinstance(node.slice, ast.Constant) else None
         if isinstance(text, str) and ast.unparse(node.value).endswith("environ"):
-            return self.of_environment(text)
+            return self.of_environment(node.slice)
         container = base.within or self.members.get(base.path, "")
         held = [self.get(container)] if container else []
         nodes = [self.item([*base.nodes, *held], index.nodes)]

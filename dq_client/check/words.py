@@ -130,10 +130,8 @@ DRAWS = {
 
 def of_environment(name: str) -> int:
     """What a variable of the environment comes from: starters of ranks set some, and DQ others."""
-    if (
-        "RANK" in name and "LOCAL" not in name
-    ):  # a rank that joins was started in a world of its own
-        return RANK | SIZE
+    if "RANK" in name and "LOCAL" not in name:
+        return RANK | SIZE  # of the world that the rank was started in, which is not the job
     if "SIZE" in name:
         return SIZE
     return PROCESS if name.startswith("DQ_") else 0

@@ -31,7 +31,7 @@ from resize_lib.state.arrival import Prepared, place_of
 from resize_lib.state.cached import results_of_ranks, stale_results
 from resize_lib.state.comparison import Told, differences, told_of, union
 from resize_lib.state.entry import NOT_KEPT, Entry
-from resize_lib.state.hindrance import Fixed, hindrance, turns
+from resize_lib.state.hindrance import Fixed, growth_hindrance
 from resize_lib.state.known import Known
 from resize_lib.state.losses import loss
 from resize_lib.state.places import CONTENTS, Path, Place
@@ -101,7 +101,7 @@ class Carry:
             packing.ready(self.first.anchors)
             with suppress(Exception):  # will be said when it is needed
                 around = list(scopes(running()))
-                turns(around, self.sources.facts_of)
+                growth_hindrance(around, self.sources.facts_of)
                 self.sources.live(around, again=True)
                 Fixed(self.sources, around)
                 self.sources.read(self.first, self.first.digests)
@@ -269,9 +269,8 @@ class Carry:
         self._prepared = Prepared()
         first = self.first
         assert first is not None, "it has told which variables matter"
-        around, facts_of = self.scopes_now(), self.sources.facts_of
-        if hidden := hindrance(around, facts_of) or turns(around, facts_of):
-            return hidden
+        if hindered := growth_hindrance(self.scopes_now(), self.sources.facts_of):
+            return hindered
         if import_modules({path[0] for path in told.now}) or here is None:
             here = Survey(first.anchors, Known(self.session).token).take(self.scopes_now(), live)
         fates, why = self.fates(told, sent, here, alone=alone, rule=rule)
@@ -370,9 +369,9 @@ class Carry:
         if unknown and seen.equal and facts.used and facts.changed_line:
             return Fate.REFUSE, "cannot be copied, and the loop may change it"
         unset = is_setting(path) and (alone or seen.before == seen.now)
-        # A generator that nobody has seeded, a variable of the node.
-        kept = unset and fate is Fate.REFUSE and rule is not verdict.back
-        return (Fate.KEEP, "") if kept else (fate, why)
+        if unset and fate is Fate.REFUSE and rule is not verdict.back:
+            return Fate.KEEP, ""  # a generator that nobody has seeded, a variable of the node
+        return fate, why
 
     def _check(self, here: Survey, path: Path, place: Place, value: Any) -> None:
         whole = place.kind if place.step == CONTENTS else None

@@ -32,7 +32,7 @@ from resize_lib.server_link import say
 from resize_lib.state import iterators, objects, packing, verdict
 from resize_lib.state.carry import NOT_SENT, Carry, said
 from resize_lib.state.comparison import Told, differences, union
-from resize_lib.state.hindrance import hindrance, turns
+from resize_lib.state.hindrance import hindrance, size_hindrance
 from resize_lib.state.iterators import obstacle
 from resize_lib.state.known import Known
 from resize_lib.state.places import CONTENTS, Path, Place
@@ -135,11 +135,11 @@ class Copies:
         sent = carry.send(told, found, differing)
         carry.carried = ""  # nothing of a resize
         why = sent.why or self._obstacle()
-        why = why or hindrance(carry.scopes_now(), carry.sources.facts_of)
+        same_size, around = next_size in (None, size), carry.scopes_now()
+        why = why or hindrance(around, carry.sources.facts_of)
+        if not same_size:
+            why = why or size_hindrance(around, carry.sources.facts_of)
         if not why:
-            same_size = next_size in (None, size)
-            if not same_size and (why := turns(carry.scopes_now(), carry.sources.facts_of)):
-                return Common(told, sent, live, frozenset(carry.alone.carried)), why
 
             def rule(seen: Seen, facts: Variable) -> tuple[Fate, str]:
                 """As in a rank of the next start, where the set-up gives what it gave here."""

@@ -43,13 +43,13 @@ _ITERATED = (
 
 
 _TURNS = (
-    "the number of the iteration and the number of ranks select the work together, and after a"
-    " resize some of it would be left out: count what is done in a variable (done += rs.size)"
+    "the iteration and the number of ranks select the work together, and a resize would repeat some"
+    " of it and leave out some: keep the position in a variable (done += rs.size)"
 )
 
 _COUNTS = (
-    "the iterations count alike on all ranks what one rank does, and before a resize there was"
-    " another number of ranks: add it up over all ranks in each iteration"
+    "a count that is the same on all ranks stands for the work of one of them, and a resize changes"
+    " the number of ranks: add up the work of all ranks in each iteration (allreduce)"
 )
 
 
@@ -112,13 +112,18 @@ def hindrance(scopes: Sequence[Scope], facts_of: Callable[[Scope], Facts]) -> st
     return _thread()
 
 
-def turns(scopes: Sequence[Scope], facts_of: Callable[[Scope], Facts]) -> str:
-    """Why another number of ranks would leave out work; empty: it would not."""
+def size_hindrance(scopes: Sequence[Scope], facts_of: Callable[[Scope], Facts]) -> str:
+    """Return why the number of ranks must not change; empty: it may."""
     for scope in scopes:
-        line, is_sum = facts_of(scope).turn_line()
+        line, counts = facts_of(scope).turn_line()
         if line:
-            return f"{short_path(scope.file)}:{line}: {_COUNTS if is_sum else _TURNS}"
+            return f"{short_path(scope.file)}:{line}: {_COUNTS if counts else _TURNS}"
     return ""
+
+
+def growth_hindrance(scopes: Sequence[Scope], facts_of: Callable[[Scope], Facts]) -> str:
+    """Return why no rank can join a job of another size; empty: there is nothing."""
+    return hindrance(scopes, facts_of) or size_hindrance(scopes, facts_of)
 
 
 def _thread() -> str:

@@ -12,7 +12,7 @@ from dq_client.check.facts import Variable
 from dq_client.check.roles import Role
 from resize_lib.state import verdict
 from resize_lib.state.comparison import Told
-from resize_lib.state.hindrance import turns
+from resize_lib.state.hindrance import size_hindrance
 from resize_lib.state.objects import FILE, STREAMS
 from resize_lib.state.places import CONTENTS, Path
 from resize_lib.state.program import Sequences
@@ -34,7 +34,7 @@ def loss(
     differing: where some rank has something else than rank 0. leaving: ranks of `comm`
     """
     scopes = [scope for scope in found.scopes.values() if not isinstance(scope, Sequences)]
-    why = _open(sources, found) or turns(scopes, sources.facts_of)
+    why = _open(sources, found) or size_hindrance(scopes, sources.facts_of)
     if comm.rank in leaving and not why:
         why = _lost(sources, mine, found, differing) or _unread(sources, found)
     if comm.rank == 0 and not why and leaving:
@@ -95,7 +95,7 @@ def _lost(sources: Sources, mine: Told, found: Survey, differing: Iterable[Path]
 
 
 def _unread(sources: Sources, found: Survey) -> str:
-    """State outside of Python that the loop changes, such as a database in memory."""
+    """Return why state outside of Python would be lost, such as a database in memory."""
     for path, what in found.elsewhere.items():
         facts = sources.variable(found, path)
         is_iterator = hasattr(type(found.places[path].get()), "__next__")

@@ -54,8 +54,8 @@ _DERIVED = (
 )
 _BY_SIZE = frozenset(("size", "part"))
 _OF_PART = (
-    "is made of the rank's part of the data before the loop, and after a resize the part is another"
-    " one: take it in the iteration that uses it, or compute it in @rs.on_resize"
+    "is made of the rank's part of the data before the loop, and a resize changes the part: take it"
+    " in the iteration that uses it, or compute it in @rs.on_resize"
 )
 _DIFFERS = (
     "is set before the loop and has another value in a rank that joins: make it equal on every"

@@ -14,7 +14,7 @@ from resize_lib.state.verdict import Fate, Seen, growth, lost, stale
 
 A, B, C = b"a", b"b", b"c"
 CARRY, KEEP, REFUSE = Fate.CARRY, Fate.KEEP, Fate.REFUSE
-DERIVED, DIFFERS = verdict._DERIVED, verdict._DIFFERS
+DERIVED, OF_PART, DIFFERS = verdict._DERIVED, verdict._OF_PART, verdict._DIFFERS
 COUNTS, UNCLEAR, UNSEEN = verdict._COUNTS, verdict._UNCLEAR, verdict._UNSEEN
 
 
@@ -78,7 +78,10 @@ GROWTH = [
     # … kept, if it follows from the rank, a clock or the process
     ("a a : b b", "used set_up=rank", KEEP, ""),
     ("a a : b b", "used set_up=clock", KEEP, ""),
-    ("a a : b b 1", "used set_up=part", KEEP, ""),
+    ("a a : b b 1", "used set_up=part", REFUSE, OF_PART),
+    ("a a : a a", "used set_up=part", REFUSE, OF_PART),  # equal by chance
+    ("a a : b b !", "used set_up=part", REFUSE, OF_PART),
+    ("a a : b b !", "set_up=part", KEEP, ""),
     # what memory had by chance: the job's, once the loop has filled it on all ranks alike
     ("a a : b b", "used set_up=empty", KEEP, ""),
     ("a b : c c", "used set_up=empty", CARRY, ""),

@@ -43,7 +43,7 @@ Id = Annotated[int, Meta(ge=0, le=JOB_MAX)]
 Bytes = Annotated[int, Meta(ge=0, le=MEMORY_BYTES_MAX)]
 Gpus = Annotated[int, Meta(ge=0, le=GPUS_MAX)]
 Feature = Annotated[str, Meta(max_length=NAME_MAX, pattern=r"\A[A-Za-z0-9_][A-Za-z0-9_.:-]*\Z")]
-HEARTBEAT_S_MAX = 3600.0
+HEARTBEAT_S_MAX = 3600.0  # between two of an agent
 Seconds = Annotated[float, Meta(ge=0, le=SECONDS_MAX)]
 Jobs = Annotated[list[Id], Meta(max_length=1000)]
 Numbers = Annotated[list[Count], Meta(max_length=100_000)]

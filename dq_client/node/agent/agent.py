@@ -19,7 +19,7 @@ from dq_client import __version__
 from dq_client.base import messages as m
 from dq_client.base.connection import Connection
 from dq_client.base.errors import DQError
-from dq_client.node.agent.allegiance import SILENT_BEATS, Allegiance
+from dq_client.node.agent.allegiance import Allegiance
 from dq_client.node.agent.applications import Applications
 from dq_client.node.agent.background import BackgroundMeter
 from dq_client.node.agent.beats import counted_from
@@ -68,7 +68,7 @@ class Agent:
     allegiance: Allegiance
     rsh: RshSocket | None = None
     wake: socket.socket | None = None  # readable after a signal: a child may have ended
-    heartbeat_s: float = 2.0  # the period of heartbeats, until the server answers one with another
+    heartbeat_s: float = 2.0  # period of heartbeats, until the server sets another
     each_beat: Callable[[], object] = field(default=lambda: None)
     background: BackgroundMeter | None = None  # None: it cannot be measured here
     phase: float = 1.0  # when in the period its heartbeats are sent; 1: as it is welcomed
@@ -307,9 +307,9 @@ class Agent:
         self.proxies.repeat_calls()
 
     def _expect(self, period_s: float) -> None:
-        """Send heartbeats this far apart, and expect their answers."""
+        """Send heartbeats with this period, and expect their answers."""
         self._period_s = period_s
-        self.allegiance.limit_s = SILENT_BEATS * period_s
+        self.allegiance.expect(period_s)
 
     def _load(self, now: float) -> float:
         """What processes outside DQ use; looked for while jobs are here."""

@@ -82,6 +82,10 @@ class Allegiance:
         # Without a standby there is nobody to choose from, and nothing to keep.
         return not self.kept.other or self._agree(promised=epoch)
 
+    def expect(self, period_s: float) -> None:
+        """The server answers a heartbeat each period (s)."""
+        self.limit_s = SILENT_BEATS * period_s
+
     def heard(self, now: float) -> None:
         """From the server that we obey."""
         self.heard_s = now

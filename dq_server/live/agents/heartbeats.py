@@ -1,14 +1,14 @@
 """How often agents send heartbeats, and how long they may be silent.
 
-Each heartbeat costs the server time, so the period grows with the number of agents: all together
-send `PER_S`. The answer to a heartbeat contains the period, which changes as agents come and go.
+Each heartbeat costs the server time, so the period grows with the number of agents. The answer to a
+heartbeat contains the period, which changes as agents come and go.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-PER_S = 32.0  # heartbeats of all agents; two hundredths of a core
+PER_S = 32.0  # heartbeats of all agents together; about 2 % of a core
 # A lost agent is noticed within three periods of its last heartbeat, with a turn to spare.
 MISSED = 2.75
 

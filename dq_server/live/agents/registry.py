@@ -60,13 +60,11 @@ class Other:
 class Agents:
     """All agents, by name and by node. `expected`: new nodes join in the order of these names."""
 
-    def __init__(
-        self, epoch: int, expected: Sequence[str] = (), heartbeats: Heartbeats | None = None
-    ) -> None:
+    def __init__(self, epoch: int, expected: Sequence[str], heartbeats: Heartbeats) -> None:
         self.by_name: dict[str, AgentLink] = {}
         self.by_node: dict[str, AgentLink] = {}
         self.join_order = JoinOrder(expected)
-        self.heartbeats = heartbeats or Heartbeats()
+        self.heartbeats = heartbeats
         self.others: dict[str, Other] = {}  # by name; agents of another protocol
         self._by_identity: dict[bytes, AgentLink] = {}
         # Never used again, by no later server either: an order for another session is ignored.
