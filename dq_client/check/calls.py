@@ -384,7 +384,8 @@ class Calls(Communication):
             for value in given.values:
                 if value.path and value.nodes and value.kind != w.PLAIN:
                     self.change(value, Node(nodes), line)
-        if (base.path or base.within) and isinstance(node.func, ast.Attribute) and not module:
+        held = (base.path or base.within) and name not in w.OF_PATHS
+        if held and isinstance(node.func, ast.Attribute) and not module:
             self.change(base, Node(nodes, kind=base.kind), line)
         result = Node(nodes)
         result.opaque = True

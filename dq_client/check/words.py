@@ -121,6 +121,13 @@ READS = {
     # Of modules and optimizers of torch: gradients are no part of what travels.
     *("parameters", "named_parameters", "state_dict", "zero_grad"),
 }
+# Methods of paths, which none of them changes.
+OF_PATHS = {
+    *("absolute", "chmod", "expanduser", "glob", "is_dir", "is_file", "iterdir", "joinpath"),
+    *("mkdir", "read_bytes", "relative_to", "rename", "resolve", "rglob", "rmdir", "stat"),
+    *("symlink_to", "touch", "unlink", "with_name", "with_stem", "with_suffix", "write_bytes"),
+    "write_text",
+}
 DRAWS = {
     *("random", "normal", "integers", "uniform", "choice", "choices", "randint", "randrange"),
     *("gauss", "permutation", "permuted", "shuffle", "sample", "standard_normal", "exponential"),

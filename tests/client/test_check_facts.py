@@ -161,6 +161,9 @@ LOOPS = [
     ("import os\nme = int(os.environ['OMPI_COMM_WORLD_LOCAL_RANK'])", "x.local[me] = 0", "pass", "me", "used"),
     ("import os\nt = os.environ['DQ_JOB_INSTANCE']", "x.local[t] = 0", "pass", "t", "used set_up=clock"),
     ("import os\nt = os.getenv('DQ_JOB_INSTANCE')", "x.local[t] = 0", "pass", "t", "used set_up=clock"),
+    ("import os, sys\nfrom pathlib import Path\np = Path(sys.argv[1])\n"
+     "if os.environ['PMI_RANK'] == p.read_text():\n    p.rename('x')",
+     "if p.exists(): x.local[0] = 0", "pass", "p", "used"),
     ("f = lambda n: n * 2\nk = f(rs.size)", "x.local[k] = 0", "pass", "k", "used set_up=size"),
     ("def f(n):\n    return n * 2\nr = f(rs.rank)\nk = f(3)", "x.local[k] = r", "pass", "k", "used"),
     ("def f(n):\n    def g(a):\n        return a / n\n    return g\nk = f(rs.size)", "save(k(t))", "pass", "k",

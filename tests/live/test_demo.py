@@ -75,8 +75,8 @@ def test_the_demo_finds_a_sweet_spot_and_keeps_its_contract(place: Path, tmp_pat
         assert size["redistribution_time_s"] >= 0
     assert sizes[0]["iteration_time_s"] > 0
     shrinks = [i for i, s in enumerate(sizes) if s["decision"] == "shrink"]
-    if shrinks:  # undone: the job goes back to where it came from, and stays unless that changes
-        assert job["sweet_spot"] in {size["processors"] for size in sizes[shrinks[0] + 1 :]}
+    if shrinks:  # undone: the job goes back to where it came from, and grows if iterations change
+        assert job["sweet_spot"] in {None, *(s["processors"] for s in sizes[shrinks[0] + 1 :])}
     text = page.read_text()
     assert 'import "dq-report"' in text
     assert "http" not in text.replace("http://www.w3.org", "")

@@ -27,6 +27,11 @@ def refused(kind: type[Exception], words: str, act: Callable[[], Any]) -> None:
         raise AssertionError(f"not refused: {words}")
 
 
+def with_column_9(rows: int) -> tuple[Any, ...]:
+    """Rows of a sparse matrix whose columns end before 9."""
+    return np.ones(1), np.array([9]), np.array([0, *[1] * rows])
+
+
 def main() -> None:
     script = Script(2, sys.argv[1:])
     script.expand(script.free[:1], 1, 3, works=False)  # the owner of items raises
@@ -59,13 +64,15 @@ def main() -> None:
             refused(wrong, "is -1 (low) or 1 (high)", lambda: u.margin(0, 0))
             refused(wrong, "ghosts included", lambda: setattr(u, "local", np.zeros((6, 4))))
             refused(wrong, "outside", lambda: u.owners((6, 0)))
-            rows = len(a.rows)
-            spoilt = np.ones(1), np.array([9]), np.array([0, *[1] * rows])
-            refused(wrong, "columns 9 to 9 are outside", lambda: setattr(a, "local", spoilt))
+            refused(
+                wrong,
+                "columns 9 to 9 are outside",
+                lambda: setattr(a, "local", with_column_9(len(a.rows))),
+            )
             refused(
                 wrong,
                 "would lose something",
-                lambda: setattr(a, "local", np.ones((rows, 4), "c16")),
+                lambda: setattr(a, "local", np.ones((len(a.rows), 4), "c16")),
             )
             refused(wrong, "1-D array of int64", lambda: setattr(p, "local", np.zeros(2)))
             refused(AttributeError, "no attribute 'nothing'", lambda: resize_lib.nothing)
