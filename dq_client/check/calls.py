@@ -67,6 +67,7 @@ class Calls(Communication):
                 more += self.known(perhaps, base, given, node.lineno).nodes
         if name not in w.SHOWS and name not in w.BUILTINS:
             self.sink(called.nodes)  # a variable that is called is used
+        self.note_file(node, name, [*base.nodes, *given.nodes], module)
         result = self._special(node, name, base, given, module)
         if result is None:
             result = self._plain(node, name, base, given, module, discarded)

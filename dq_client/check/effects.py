@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dq_client.check import words as w
 from dq_client.check.flow import NOTHING, Flow, Value
 from dq_client.check.graph import Item, Node
+from dq_client.check.own_files import FileUse, file_is_written
 from dq_client.check.scopes import is_view, is_whole
 
 
@@ -31,6 +32,13 @@ class Effects(Flow):
         text = getattr(name, "value", None)
         bits = w.of_environment(text) if isinstance(text, str) else 0
         return Value([Node(passed=self.program.environment, source=bits)])
+
+    def note_file(self, node: ast.Call, name: str, nodes: list[Node], module: str) -> None:
+        """Note a call that reads or writes a file. nodes: what its name is made of, and more."""
+        writes = file_is_written(node, name, of_module=bool(module))
+        if writes is not None:
+            use = FileUse(self.scope.number, node.lineno, writes, nodes, self.control)
+            self.program.files.append(use)
 
     def item(self, container: list[Node], index: list[Node]) -> Node:
         """One that is read."""

@@ -14,6 +14,7 @@ from dq_client.check.answer import UNKNOWN, Variable
 from dq_client.check.hidden import hides_loop, names_held, names_iterated
 from dq_client.check.late_files import opens_for_itself
 from dq_client.check.liveness import Liveness
+from dq_client.check.own_files import file_line
 from dq_client.check.plain_forms import in_plain_forms
 from dq_client.check.program import Program
 from dq_client.check.scopes import Scope, scopes_of
@@ -43,6 +44,7 @@ class Facts:
         self._mentioned: set[str] | None = None
         self._hides: dict[int, bool] = {}
         self._turn: tuple[int, bool] | None = None
+        self._own_file: int | None = None
         self._iterated: dict[int, dict[str, int]] = {}
         self._held: dict[tuple[int, str], frozenset[str]] = {}
 
@@ -112,6 +114,12 @@ class Facts:
         if self._turn is None:
             self._turn = turn_line(self.program(), matters(self.program()))
         return self._turn
+
+    def own_file_line(self) -> int:
+        """Return the line that reads what the rank wrote earlier (own_files.py); 0: none does."""
+        if self._own_file is None:
+            self._own_file = file_line(self.program(), self._view(0, 0, ()).has)
+        return self._own_file
 
     def opens_for_itself(self, name: str) -> bool:
         """Whether a rank that finds None there opens its own file, and only writes to it."""

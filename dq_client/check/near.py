@@ -26,6 +26,18 @@ def bits_of(starts: Iterable[Node], without: Container[Node] = ()) -> int:
     return found
 
 
+def is_reset(heads: Iterable[Node]) -> bool:
+    """Whether each iteration ends with the variable set to a constant, as by `acc = 0`."""
+    ends = [end for head in heads if head.varies for end in head.passed[1:]]
+    return bool(ends) and all(map(_is_constant, ends))
+
+
+def _is_constant(node: Node) -> bool:
+    made = [*node.computed, *node.passed, *node.kept, *(node.index or ())]
+    others = (node.source, node.opaque, node.received, node.shared, node.call, node.root)
+    return node.rebound and node.kind in ("", w.PLAIN) and not made and not any(others)
+
+
 def is_on_root(change: Node) -> bool:
     """Whether it comes about on rank 0 alone."""
     return is_always(change, _is_of_root)

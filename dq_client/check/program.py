@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from dq_client.check.graph import Body, Call, Node, Whole
+from dq_client.check.own_files import FileUse
 from dq_client.check.scopes import Function, Scope, statements_of
 from dq_client.check.turns import Quotient, Turn
 
@@ -63,6 +64,7 @@ class Program:
         self.sinks: list[Node] = []
         self.turns: list[Turn] = []
         self.quotients: list[Quotient] = []
+        self.files: list[FileUse] = []
         self.caught = Node()  # an exception of the program, whichever
         self.environment: list[Node] = []  # what the program has set there
         self.matter: set[Node] | None = None  # see view.matters

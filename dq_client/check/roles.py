@@ -44,7 +44,11 @@ class Role(Enum):
     ROOT = auto()  # by rank 0 alone
     PAST = auto()  # made of the ranks' parts of the data, and used in the next iteration
     OWN_ITEMS = auto()  # each rank sets items of its own, and the whole is used later
+    LATCHED = auto()  # each rank sets it where its part of the data has something, and it stays
     NUMBER = auto()  # `… % size`: the number of a rank, which may have left when it is used
+
+
+OWN = frozenset((Role.OWN_ITEMS, Role.LATCHED))  # what each rank has collected
 
 
 def role_of(
@@ -120,16 +124,17 @@ def is_past(
 
 
 def own_items(changes: list[Node], heads: list[Node], program: Program, counts: Counts) -> Role:
-    """OWN_ITEMS if each rank sets items that are its own, and the whole is used later; else NONE.
+    """OWN_ITEMS if each rank sets items that are its own, and the whole is used later.
 
     Such as `results[step] = f(step)` on one rank, added up after the loop. Not if all ranks have
     got the whole when an iteration ends, nor if a rank only reads the items that are its own. PAST
-    if they are the same items in each iteration: after a resize two ranks have them.
+    if they are the same items in each iteration: after a resize two ranks have them. LATCHED, or
+    NONE, of what is no such item.
     """
     left = left_over(heads)
     own = [each for each in changes if each.kept and each in left and _is_own_item(each, counts)]
     if not own or not _is_used_as_whole(heads, program):
-        return Role.NONE
+        return Role.LATCHED if _is_latched(changes, heads, counts) else Role.NONE
     varying = {node for loop in program.loops if loop.over_iterations for node in loop.varying}
     parts = [part for each in own for part in (*(each.index or ()), *branches_of(each, counts))]
     is_other = not varying.isdisjoint(near_of(parts))
@@ -141,6 +146,25 @@ def is_kept_with_best(changes: list[Node], whole: Whole) -> bool:
     bests = {part for node in changes if node.control for part, _ in compared(node.control, ())}
     heads = {head for best in bests for head in (best, *best.passed) if head.varies}
     return any(lead_back([head], {head}, whole) for head in heads)
+
+
+def _is_latched(changes: list[Node], heads: list[Node], counts: Counts) -> bool:
+    """Whether ranks set it, and leave it so, where their part of the data meets a condition.
+
+    As `found = True` or `first = step`, which says nothing of the part but that it did.
+    """
+    stays = any(head in left_over(head.passed[1:]) for head in heads if head.varies)
+    return stays and any(_is_set_by_part(change, counts) for change in changes)
+
+
+def _is_set_by_part(change: Node, counts: Counts) -> bool:
+    if change.received or change.sliced or not (_is_one_item(change) or not change.index):
+        return False
+    made = near_of([change], set(change.kept))
+    if is_on_root(change) or any(node.opaque or node.source for node in made):
+        return False
+    parts = list(branches_of(change, counts))
+    return bool(bits_of(parts) & (w.PART | w.RANK)) and any(place_of(part)[1] for part in parts)
 
 
 def _is_used_as_whole(heads: list[Node], program: Program) -> bool:

@@ -22,9 +22,10 @@ from dq_client.check.graph import (
 )
 from dq_client.check.late_reads import is_read_late
 from dq_client.check.liveness import header_end
-from dq_client.check.near import is_on_root
+from dq_client.check.near import is_on_root, is_reset
 from dq_client.check.program import Loop, Program
 from dq_client.check.roles import (
+    OWN,
     Role,
     has_any,
     is_kept_with_best,
@@ -75,9 +76,9 @@ class View:
             self._calls_of[call.scope].append(call)
         self._loop = self._loop_at(line)
         self._regions = list(self._inner_regions())
-        called = {c.body.scope for c in program.calls}
-        self._uncalled = {s.number for s in program.scopes[1:]} - called
-        around = [loop for loop in program.loops if self._is_around(loop)]
+        every = {scope.number for scope in program.scopes[1:]}
+        self._uncalled = every - {call.body.scope for call in program.calls}
+        around = list(filter(self._is_around, program.loops))
         self._last_line = {scope: line for scope, line in places if self._runs_once(scope)}
         self._last_line |= {r.scope: r.last for r in self._regions if self._runs_once(r.scope)}
         for loop in program.loops:
@@ -85,9 +86,8 @@ class View:
                 self._last_line[loop.scope] = max(self._last_line[loop.scope], loop.end)
         self._before = self._functions_before()
         self._totals: set[Node] | None = None  # what the loop's totals are made of
-        self._loops = around + [
-            loop for loop in program.loops if loop.over_iterations and loop not in around
-        ]
+        others = [loop for loop in program.loops if loop not in around]
+        self._loops = around + [loop for loop in others if loop.over_iterations]
 
     def variable(self, name: str) -> Variable:
         """Facts about a name of the scope."""
@@ -98,18 +98,20 @@ class View:
         begun = self._before_loop(name, earlier)
         heads = [h for loop in self._loops for h in self._heads(loop, name)]
         kept = (number, name) in program.kept
-        accumulates = self._accumulates(heads, inside, name)
-        role = self._role(inside, heads or self._heads_in_calls(name), name, accumulates)
+        stays = not is_reset(heads)  # what one iteration makes of it is there in the next
+        accumulates = stays and self._accumulates(heads, inside, name)
+        of_calls = heads or self._heads_in_calls(name)
+        role = self._role(inside, of_calls, name, accumulates) if stays else Role.NONE
         used = self._is_used([*heads, *inside] or begun)
         set_up = frozenset() if kept else w.set_up(self._sources_before(begun))
         return Variable(
             line=self._line_of(nodes),
-            accumulates=accumulates or role is Role.OWN_ITEMS,
+            accumulates=accumulates or role in OWN,
             role=role,
             used=used,
             summed=not used and "size" in set_up and self._is_summed([*heads, *inside] or begun),
             set_up=set_up,
-            loop=frozenset() if kept else w.named(self.sources_inside(inside)),
+            loop=w.named(self.sources_inside(inside)) if stays and not kept else frozenset(),
             changed_line=min((n.file_line for n in inside), default=0),
             rebuilt=self._is_rebuilt(nodes, name),
         )
@@ -128,7 +130,7 @@ class View:
         used, set_up = self._is_used(read), w.set_up(self._sources_before(outside))
         return Variable(
             line=self._line_of(nodes),
-            accumulates=accumulates or role is Role.OWN_ITEMS,
+            accumulates=accumulates or role in OWN,
             role=role,
             used=used,
             summed=not used and "size" in set_up and self._is_summed(read),

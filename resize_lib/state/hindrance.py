@@ -52,6 +52,12 @@ _COUNTS = (
     " the number of ranks: add up the work of all ranks in each iteration (allreduce)"
 )
 
+_OWN_FILE = (
+    "a file that the rank's number names is read, with what the rank wrote into it in an earlier"
+    " iteration: a resize gives ranks other parts of the data, so write it in the iteration that"
+    " reads it, or keep the data in rs.array"
+)
+
 
 class Fixed:
     """What the functions around a loop have read already: another value would come too late."""
@@ -118,6 +124,8 @@ def size_hindrance(scopes: Sequence[Scope], facts_of: Callable[[Scope], Facts]) 
         line, counts = facts_of(scope).turn_line()
         if line:
             return f"{short_path(scope.file)}:{line}: {_COUNTS if counts else _TURNS}"
+        if line := facts_of(scope).own_file_line():
+            return f"{short_path(scope.file)}:{line}: {_OWN_FILE}"
     return ""
 
 
