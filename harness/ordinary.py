@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -232,6 +233,7 @@ def main() -> None:
             print(*plain_faults(program), sep="\n", end="")
     outcomes = []
     growth = "restart" if args.restart else "join"
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the cluster goes, too
     drawn = {"seed": args.seed, "resizes": args.resizes, "ranks": args.n}
     for run in resized_runs(chosen, **drawn, growth=growth):
         outcomes.append(run.outcome)
