@@ -7,17 +7,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 import pytest
 
+from dq_client.base import messages as m
 from dq_server.core.model.errors import InvariantViolation
 from dq_server.live.standby.follower import Standby
 from dq_server.live.standby.leader import Pairing
+from dq_server.live.standby.leader_parts import PairingRecord
 from dq_server.live.store.journal import JournalError
 from tests.dst.paired import PairedWorld
 from tests.dst.played_line import Line
 from tests.dst.verdict import Wrong
+
+if TYPE_CHECKING:
+    from dq_server.live.standby.leader_parts import Surroundings
 
 SEEDS = int(os.environ.get("DQ_SEEDS", "500")) // 5
 CHUNKS = 2
@@ -32,6 +38,18 @@ def test_every_life_with_a_standby_is_right(chunk: int) -> None:
             PairedWorld(seed).run()
         except Exception as e:
             raise AssertionError(f"seed {seed}: {e}") from e
+
+
+def test_with_sync_it_is_said_which_job_this_server_alone_has() -> None:
+    record = PairingRecord(
+        name="other", address="tcp://h:1", sync=True, term=1, tried=1, void=0, voters=[(0, [])]
+    )
+    pairing = Pairing(cast("Surroundings", None), way="alone", record=record)
+    job = m.Submit("r1", "j", ["true"], "/")
+    assert pairing.refusal(job, {"r1": 2}).startswith("job 2 is taken in, and this server alone")
+    assert "is taken in only if it would survive" in pairing.refusal(job, {"r0": 1})
+    pairing.way = "paired"
+    assert pairing.refusal(job, {}) == ""
 
 
 @pytest.mark.parametrize("seed", [299, 898, 1404, 3026, 3769, 6317, 9980, 108164, 805104])
