@@ -35,7 +35,8 @@ def machines(make_lab: LabMaker) -> Iterator[Lab]:
     lab = make_lab(*NAMES)
     text = "\n".join(['engine = "hosts"', "[[nodes]]", f"names = {list(NAMES)}", "processors = 1"])
     lab.ok("alpha", f"cat > hosts.toml <<'X'\n{text}\n[network]\ninterface = \"eth0\"\nX")
-    patience = f"--heartbeat {HEARTBEAT_S} --lost-after {LOST_AFTER_S}"
+    lab.ok("alpha", "printf '[scheduler]\\nresize = \"none\"\\n' > config.toml")  # on all four
+    patience = f"--config config.toml --heartbeat {HEARTBEAT_S} --lost-after {LOST_AFTER_S}"
     lab.ok("alpha", f"dq up --cluster hosts.toml --detach --all {patience}")
     yield lab
     lab.run("alpha", "dq down --force")
@@ -50,6 +51,7 @@ def one_loss(lab: Lab, how: str, victim: str, number: int, sizes: str = "4,1,2,3
         f" python {PROGRAM} {path}",
     )
     until(lambda: len(turns(path)) > 60, "it does not get on")
+    assert victim in job(lab)["nodes"]
     at_s = time.time()
     (lab.kill if how == "kill" else lab.cut)(victim)
     until(lambda: [t for t in turns(path) if t > at_s + LOST_AFTER_S + 2] != [], "it hangs")
