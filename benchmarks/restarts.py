@@ -4,8 +4,9 @@
 
 Each code goes 1 -> 2 -> 1 ... processors of this machine, in turn under DQ and by hand. By hand,
 at its best: as soon as one wants to, the same stop, the same command on the other size once the
-program has ended, with nothing verified and nothing copied. Both are timed from the wish, for DQ
-the server's decision, to the first iteration beyond the checkpoint. Medians, in seconds.
+program has ended, with nothing verified and nothing copied; files that another number of processes
+cannot read are removed. Both are timed from the wish, for DQ the server's decision, to the first
+iteration beyond the checkpoint. Medians, in seconds.
 
 `make test-recipes` installs the codes; those that are missing are left out.
 """
@@ -91,6 +92,9 @@ def by_hand(name: str, argv: Sequence[str], cwd: Path, resizes: int) -> list[flo
             # A recipe that counts lines counts those of each start.
             step = 0 if recipe_of(name).progress.counts else running.counter.last or 0
             running.clean()
+            for pattern in recipe_of(name).checkpoint.without:
+                for path in cwd.rglob(pattern):
+                    path.unlink()
             running = _started(name, argv, cwd, 1 + number % 2, number)
             _compute(running, beyond=step)
             took.append(time.monotonic() - began_s)
