@@ -50,7 +50,7 @@ test-slurm: venv
 	if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null && ! command -v slurmctld > /dev/null; then \
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
 	        apt-get install -y -qq --no-install-recommends slurmctld slurmd slurm-client > /dev/null; fi
-	$(VENV)/bin/pytest -n 2 --dist loadgroup -m "slurm and not slow" tests/slurm
+	$(VENV)/bin/pytest -n 2 --dist loadfile -m "slurm and not slow" tests/slurm
 
 # the tests with a real Grid Engine on this machine; installs Debian's where it may
 test-gridengine: venv

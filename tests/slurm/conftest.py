@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
+import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,15 +16,6 @@ from tests.slurm.minislurm import MiniSlurm, missing
 from tests.slurm.on_slurm import OnSlurm
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Two may run at a time, which mostly wait for Slurm; those with control groups share these."""
-    for item in items:
-        if item.path.parent == Path(__file__).parent:
-            tracked = "cgroup" in item.nodeid.partition("[")[2]
-            item.add_marker(pytest.mark.xdist_group("cgroup" if tracked else item.path.stem))
-
-
 @pytest.fixture(scope="session")
 def possible() -> None:
     """Skip if there is no Slurm here; in the summary as a warning, not only as an `s`."""
@@ -28,6 +23,15 @@ def possible() -> None:
     if why:
         warnings.warn(f"tests/slurm is skipped: {why}", stacklevel=1)
         pytest.skip(why)
+
+
+@contextlib.contextmanager
+def the_only_one() -> Iterator[None]:
+    """Wait until no other worker has a Slurm with control groups: their names are the nodes'."""
+    path = Path(tempfile.gettempdir()) / f"dq-slurm-control-groups-{os.getuid()}.lock"
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -42,19 +46,20 @@ def slurm(
     param = getattr(request, "param", "")
     tracking, more = param if isinstance(param, tuple) else (param, {})
     strict = tracking == "cgroup"
-    made = MiniSlurm(tmp_path_factory.mktemp("slurm"), strict=strict, **more)
-    try:
+    with the_only_one() if strict else contextlib.nullcontext():
+        made = MiniSlurm(tmp_path_factory.mktemp("slurm"), strict=strict, **more)
         try:
-            made.start()
-        except RuntimeError as e:
-            if not strict:
-                raise
-            why = f"no proctrack/cgroup here: {str(e)[-300:]}"
-            warnings.warn(f"some of tests/slurm are skipped: {why}", stacklevel=1)
-            pytest.skip(why)
-        yield made
-    finally:
-        made.stop()
+            try:
+                made.start()
+            except RuntimeError as e:
+                if not strict:
+                    raise
+                why = f"no proctrack/cgroup here: {str(e)[-300:]}"
+                warnings.warn(f"some of tests/slurm are skipped: {why}", stacklevel=1)
+                pytest.skip(why)
+            yield made
+        finally:
+            made.stop()
 
 
 @pytest.fixture
