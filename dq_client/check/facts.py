@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from dq_client.check.answer import UNKNOWN, Variable
 from dq_client.check.hidden import hides_loop, names_held, names_iterated
+from dq_client.check.histories import history_line
 from dq_client.check.late_files import opens_for_itself
 from dq_client.check.liveness import Liveness
 from dq_client.check.own_files import file_line
@@ -45,6 +46,7 @@ class Facts:
         self._hides: dict[int, bool] = {}
         self._turn: tuple[int, bool] | None = None
         self._own_file: int | None = None
+        self._history: int | None = None
         self._iterated: dict[int, dict[str, int]] = {}
         self._held: dict[tuple[int, str], frozenset[str]] = {}
 
@@ -120,6 +122,24 @@ class Facts:
         if self._own_file is None:
             self._own_file = file_line(self.program(), self._view(0, 0, ()).has)
         return self._own_file
+
+    def history_line(self) -> int:
+        """Return the line that keeps the rank's part for later iterations (histories.py), or 0."""
+        if self._history is None:
+            view = self._view(0, 0, ())
+            self._history = history_line(self._all_scopes(), view.has, self._depends_on_rank)
+        return self._history
+
+    def _depends_on_rank(self, scope: Scope, node: ast.expr) -> bool:
+        for part in ast.walk(node):
+            if isinstance(part, ast.Attribute) and part.attr in ("rank", "Get_rank"):
+                return True
+            if isinstance(part, ast.Name):
+                owner = scope.owner(part.id)
+                found = self._view(owner.number, 0, ()).variable(part.id)
+                if "rank" in found.set_up | found.loop:
+                    return True
+        return False
 
     def opens_for_itself(self, name: str) -> bool:
         """Whether a rank that finds None there opens its own file, and only writes to it."""

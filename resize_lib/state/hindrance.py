@@ -58,6 +58,12 @@ _OWN_FILE = (
     " reads it, or keep the data in rs.array"
 )
 
+_HISTORY = (
+    "the rank's part of the data is kept in a list that later iterations read, and a resize gives"
+    " ranks other parts: keep each step in an rs.array, or append what all ranks have together"
+    " (allgather)"
+)
+
 
 class Fixed:
     """What the functions around a loop have read already: another value would come too late."""
@@ -126,6 +132,8 @@ def size_hindrance(scopes: Sequence[Scope], facts_of: Callable[[Scope], Facts]) 
             return f"{short_path(scope.file)}:{line}: {_COUNTS if counts else _TURNS}"
         if line := facts_of(scope).own_file_line():
             return f"{short_path(scope.file)}:{line}: {_OWN_FILE}"
+        if line := facts_of(scope).history_line():
+            return f"{short_path(scope.file)}:{line}: {_HISTORY}"
     return ""
 
 

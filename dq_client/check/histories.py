@@ -1,0 +1,113 @@
+"""Lists of the rank's parts from several iterations, as methods with several steps keep them.
+
+After `steps.append(u.copy())` a later iteration combines `steps[0]` with its own part. A resize
+gives the rank another part, and a rank that joins has no earlier ones. Found by the form of the
+source: what is appended has the shape of a part, and the loop reads the list.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+
+from dq_client.check.scopes import Function, Scope
+
+APPENDS = frozenset(("append", "appendleft"))
+CHANGES = APPENDS | frozenset(("pop", "popleft", "clear", "extend", "rotate"))
+PARTS = frozenset(("local", "interior"))
+ALIKE = frozenset(("copy", "astype", "conj", "clip", "real", "imag", "array", "asarray"))
+ALIKE |= frozenset(("abs", "absolute", "sqrt", "exp", "log", "sin", "cos", "where", "negative"))
+
+Owns = Callable[[Scope, ast.expr], bool]  # whether an expression depends on the rank's number
+
+
+def history_line(
+    scopes: Sequence[Scope], runs: Callable[[int, int], bool], depends_on_rank: Owns
+) -> int:
+    """Return the line that appends to such a list; 0: there is none.
+
+    runs: whether a line of a scope, which goes by its number, runs in the loop
+    """
+    lines = [
+        (scope, node)
+        for scope in scopes
+        for node in _own_nodes(scope)
+        if hasattr(node, "lineno") and runs(scope.number, node.lineno)
+    ]
+    for scope, node in lines:
+        match node:
+            case ast.Call(func=ast.Attribute(value=where, attr=name), args=[what]):
+                kept = ast.unparse(where)
+                is_one = name in APPENDS and isinstance(where, ast.Name | ast.Attribute)
+                shape = _Shape(scope, depends_on_rank)
+                if is_one and shape.is_part(what) and _is_read(kept, [n for _, n in lines]):
+                    return node.lineno
+    return 0
+
+
+def _is_read(kept: str, nodes: list[ast.AST]) -> bool:
+    """Whether the loop uses the list, beyond its changes and its length, and never empties it."""
+    uses = [n for n in nodes if isinstance(n, ast.Name | ast.Attribute) and ast.unparse(n) == kept]
+    plain = set[int]()
+    for node in nodes:
+        match node:
+            case ast.Call(func=ast.Attribute(value=where, attr="clear")):
+                if ast.unparse(where) == kept:
+                    return False
+            case ast.Call(func=ast.Attribute(value=where, attr=name)) if name in CHANGES:
+                plain.add(id(where))
+            case ast.Call(func=ast.Name(id="len"), args=[what]):
+                plain.add(id(what))
+            case ast.Assign(targets=targets) if kept in map(ast.unparse, targets):
+                return False
+    return any(isinstance(use.ctx, ast.Load) and id(use) not in plain for use in uses)
+
+
+class _Shape:
+    """Which expressions of a scope have the shape of the rank's part."""
+
+    def __init__(self, scope: Scope, depends_on_rank: Owns) -> None:
+        self._scope, self._depends_on_rank = scope, depends_on_rank
+        self._seen: set[str] = set()
+
+    def is_part(self, node: ast.expr) -> bool:
+        """Whether it is a part, or made of one item by item."""
+        match node:
+            case ast.Attribute(attr=name, value=value):
+                return name in PARTS or (name in ALIKE and self.is_part(value))
+            case ast.BinOp(op=op, left=left, right=right):
+                return not isinstance(op, ast.MatMult) and (
+                    self.is_part(left) or self.is_part(right)
+                )
+            case ast.UnaryOp(operand=value):
+                return self.is_part(value)
+            case ast.Subscript(value=value, slice=ast.Slice() as part):
+                own = any(self._depends_on_rank(self._scope, e) for e in _ends(part))
+                return own or (part.lower is part.upper is None and self.is_part(value))
+            case ast.Call(func=ast.Attribute(attr=name, value=value), args=given) if name in ALIKE:
+                return self.is_part(value) or any(map(self.is_part, given))
+            case ast.Name(id=name) if name not in self._seen:
+                self._seen.add(name)
+                return any(map(self.is_part, self._given_to(name)))
+        return False
+
+    def _given_to(self, name: str) -> Iterator[ast.expr]:
+        for node in _own_nodes(self._scope):
+            if isinstance(node, ast.Assign) and name in map(ast.unparse, node.targets):
+                yield node.value
+
+
+def _ends(part: ast.Slice) -> Iterator[ast.expr]:
+    yield from (end for end in (part.lower, part.upper, part.step) if end is not None)
+
+
+def _own_nodes(scope: Scope) -> Iterator[ast.AST]:
+    """The nodes of a scope, without those of functions inside."""
+    body = scope.node.body
+    todo: list[ast.AST] = list(body) if isinstance(body, list) else [body]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, Function | ast.Lambda):
+            continue
+        yield node
+        todo += ast.iter_child_nodes(node)
