@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from dq_client.check.scopes import Function, Scope
 
-APPENDS = frozenset(("append", "appendleft"))
+APPENDS = frozenset(("append", "appendleft", "insert"))
 CHANGES = APPENDS | frozenset(("pop", "popleft", "clear", "extend", "rotate"))
 PARTS = frozenset(("local", "interior"))
 ALIKE = frozenset(("copy", "astype", "conj", "clip", "real", "imag", "array", "asarray"))
@@ -28,27 +28,46 @@ def history_line(
 
     runs: whether a line of a scope, which goes by its number, runs in the loop
     """
-    lines = [
+    nodes = [
         (scope, node)
         for scope in scopes
         for node in _own_nodes(scope)
-        if hasattr(node, "lineno") and runs(scope.number, node.lineno)
+        if isinstance(node, ast.expr | ast.stmt) and runs(scope.number, node.lineno)
     ]
-    for scope, node in lines:
-        match node:
-            case ast.Call(func=ast.Attribute(value=where, attr=name), args=[what]):
-                kept = ast.unparse(where)
-                is_one = name in APPENDS and isinstance(where, ast.Name | ast.Attribute)
-                shape = _Shape(scope, depends_on_rank)
-                if is_one and shape.is_part(what) and _is_read(kept, [n for _, n in lines]):
-                    return node.lineno
+    for scope, node in nodes:
+        kept, added = _added(node)
+        shape = _Shape(scope, depends_on_rank)
+        if any(map(shape.is_part, added)) and _is_read(kept, node, [n for _, n in nodes]):
+            return node.lineno
     return 0
 
 
-def _is_read(kept: str, nodes: list[ast.AST]) -> bool:
+def _added(node: ast.expr | ast.stmt) -> tuple[str, list[ast.expr]]:
+    """Return the list that a node adds to, as it is written, and what it adds."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=where, attr=name), args=given) if name in APPENDS:
+            return ast.unparse(where), given[-1:]
+        case ast.AugAssign(op=ast.Add(), target=where, value=ast.List(elts=given)):
+            return ast.unparse(where), given
+        case ast.Assign(targets=[where], value=ast.List(elts=given)):
+            if any(isinstance(e, ast.Starred) and _mentions(e, where) for e in given):
+                return ast.unparse(where), given
+        case ast.Assign(targets=[where], value=ast.BinOp(op=ast.Add(), left=left, right=right)):
+            for old, new in ((left, right), (right, left)):
+                if isinstance(new, ast.List) and _mentions(old, where):
+                    return ast.unparse(where), new.elts
+    return "", []
+
+
+def _mentions(node: ast.expr, where: ast.expr) -> bool:
+    kept = ast.unparse(where)
+    return any(isinstance(e, type(where)) and ast.unparse(e) == kept for e in ast.walk(node))
+
+
+def _is_read(kept: str, change: ast.AST, nodes: list[ast.expr | ast.stmt]) -> bool:
     """Whether the loop uses the list, beyond its changes and its length, and never empties it."""
     uses = [n for n in nodes if isinstance(n, ast.Name | ast.Attribute) and ast.unparse(n) == kept]
-    plain = set[int]()
+    plain = {id(part) for part in ast.walk(change)}
     for node in nodes:
         match node:
             case ast.Call(func=ast.Attribute(value=where, attr="clear")):
@@ -59,7 +78,8 @@ def _is_read(kept: str, nodes: list[ast.AST]) -> bool:
             case ast.Call(func=ast.Name(id="len"), args=[what]):
                 plain.add(id(what))
             case ast.Assign(targets=targets) if kept in map(ast.unparse, targets):
-                return False
+                if node is not change and _added(node)[0] != kept:
+                    return False
     return any(isinstance(use.ctx, ast.Load) and id(use) not in plain for use in uses)
 
 

@@ -43,6 +43,10 @@ def line(body: str) -> str:
         (PART + "kept.append(np.sqrt(u) * 2)\nfull[:3] = kept[0][:3]", "kept.append(np.sqrt"),
         (PART + "old = u.copy()\nkept.append(-old)\nfull = f(kept)", "kept.append(-old)"),
         ("mine = full[comm.rank :: comm.size]\nkept.append(mine)\nfull = f(*kept)", "kept"),
+        ("kept.insert(0, x.local * 2)\nx.local[:] += kept[1]", "kept.insert"),
+        (PART + "kept = [u, *kept[:2]]\nfull = f(kept[1])", "kept = [u"),
+        (PART + "kept = kept[-2:] + [u]\nfull = f(kept[1])", "kept = kept"),
+        (PART + "kept += [u]\nfull = f(kept[1])", "kept += [u]"),
         ("solver.advance()", "self.steps.append(2 * x.local)"),
     ],
 )
@@ -59,6 +63,9 @@ def test_parts_that_a_later_iteration_reads(body: str, expected: str) -> None:
         "kept.append(comm.allgather(x.local))\nx.local[:] += kept[-1][0]",  # of all ranks
         "kept.append(full[:3])\nx.local[:3] = kept[-1]",
         PART + "kept.append(full[:3] @ full[:3])\nfull[0] = kept[0]",
+        PART + "kept = [u, *kept[:2]]",
+        PART + "full = np.concatenate(comm.allgather(np.concatenate([u, full[lo:lo]])))",
+        PART + "kept = [u, u]\nfull = f(kept[1])",
         PART + "kept = []\nkept.append(u)\nfull = f(kept)",  # new in each iteration
         PART + "kept.append(u)\nfull = f(kept)\nkept.clear()",
     ],
