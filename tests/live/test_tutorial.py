@@ -50,5 +50,8 @@ def test_the_tutorial_runs_in_a_fresh_clone(fresh_copy: Path, tmp_path: Path) ->
     first, second, *_ = [size["processors"] for size in grown[0]["sizes"]]
     assert first == 1 and second > 1
     assert grown[2]["state"] == "done"
-    assert "shrink" in (fresh_copy / "why-2").read_text(), "it gave back what the third needed"
+    # On a machine that others use it may have found no gain in growing, or not so soon.
+    before = [s for s in grown[1]["sizes"] if s["since_s"] < grown[2]["submit_s"]]
+    if before[-1]["processors"] > 2:
+        assert "shrink" in (fresh_copy / "why-2").read_text(), "it gave back what the third needed"
     assert (fresh_copy / "report.html").stat().st_size > 1000
