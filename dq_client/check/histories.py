@@ -24,7 +24,7 @@ Owns = Callable[[Scope, ast.expr], bool]  # whether an expression depends on the
 def history_line(
     scopes: Sequence[Scope], runs: Callable[[int, int], bool], depends_on_rank: Owns
 ) -> int:
-    """Return the line that appends to such a list; 0: there is none.
+    """Return the line that adds to such a list; 0: there is none.
 
     runs: whether a line of a scope, which goes by its number, runs in the loop
     """
@@ -73,8 +73,9 @@ def _is_read(kept: str, change: ast.AST, nodes: list[ast.expr | ast.stmt]) -> bo
             case ast.Call(func=ast.Attribute(value=where, attr="clear")):
                 if ast.unparse(where) == kept:
                     return False
-            case ast.Call(func=ast.Attribute(value=where, attr=name)) if name in CHANGES:
-                plain.add(id(where))
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=where, attr=name))):
+                if name in CHANGES:  # what it returns is not used
+                    plain.add(id(where))
             case ast.Call(func=ast.Name(id="len"), args=[what]):
                 plain.add(id(what))
             case ast.Assign(targets=targets) if kept in map(ast.unparse, targets):

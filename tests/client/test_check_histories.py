@@ -43,6 +43,7 @@ def line(body: str) -> str:
         (PART + "kept.append(np.sqrt(u) * 2)\nfull[:3] = kept[0][:3]", "kept.append(np.sqrt"),
         (PART + "old = u.copy()\nkept.append(-old)\nfull = f(kept)", "kept.append(-old)"),
         ("mine = full[comm.rank :: comm.size]\nkept.append(mine)\nfull = f(*kept)", "kept"),
+        ("window.append(2 * x.local)\nx.local[:] += window.popleft()", "window.append"),
         ("kept.insert(0, x.local * 2)\nx.local[:] += kept[1]", "kept.insert"),
         (PART + "kept = [u, *kept[:2]]\nfull = f(kept[1])", "kept = [u"),
         (PART + "kept = kept[-2:] + [u]\nfull = f(kept[1])", "kept = kept"),
