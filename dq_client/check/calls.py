@@ -270,6 +270,8 @@ class Calls(Communication):
             return Value([Node(given.nodes)], w.BUFFER)
         if name in w.MAKES_SHOW:
             return Value(given.nodes, w.SHOW)
+        if name == "ThreadPoolExecutor":
+            return Value(given.nodes, w.POOL)
         if name in w.MAKES_RNG:
             seeds = [Node(source=w.RANDOM)] if not node.args and not node.keywords else given.nodes
             made = Node(seeds)
@@ -372,6 +374,9 @@ class Calls(Communication):
         if not base.nodes and not module and name in w.BUILTINS and not self._is_ours(name):
             if name in w.VIEWS and given.args:
                 return given.args[0].other_view(nodes)
+            if name == "len" and nodes:
+                nodes = [Node(nodes)]
+                nodes[0].length = True
             plain = name in ("int", "float", "str", "len", "bool", "round", "complex", "hash")
             return Value(nodes, w.PLAIN if plain else "", parts=item_parts(name, given))
         if isinstance(node.func, ast.Attribute) and not module:
@@ -385,7 +390,7 @@ class Calls(Communication):
             for value in given.values:
                 if value.path and value.nodes and value.kind != w.PLAIN:
                     self.change(value, Node(nodes), line)
-        held = (base.path or base.within) and name not in w.OF_PATHS
+        held = (base.path or base.within) and name not in w.OF_PATHS and base.kind != w.POOL
         if held and isinstance(node.func, ast.Attribute) and not module:
             self.change(base, Node(nodes, kind=base.kind), line)
         result = Node(nodes)
@@ -419,11 +424,12 @@ class Calls(Communication):
                 return Value([self.item(base.nodes, given.args[0].nodes)])
             if name in w.VIEWS and base.path:
                 return base.other_view(nodes)
-            taken = nodes
+            item = Value(nodes, within=base.path or base.within)
             if name == "get" and given.args:
-                taken = [self.item(nodes, given.args[0].nodes)]
-            item = Value(taken, within=base.path or base.within)
-            if name == "values":
+                item.nodes = [self.item(nodes, given.args[0].nodes)]
+                assert isinstance(node.func, ast.Attribute), "it is a method"
+                item.nodes[0].which = self.which(ast.Subscript(node.func.value, node.args[0]))
+            if name in ("get", "values"):
                 return item
             return Value(nodes, parts=(Value(nodes), item) if name == "items" else ())
         if not (base.path or base.within) and name in w.GROWS | w.REORDERS | {"fill", "clear"}:

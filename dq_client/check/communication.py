@@ -70,7 +70,8 @@ class Communication(Effects):
 def _is_by_size(node: ast.Call, low: str, given: Given) -> bool:
     """Whether the result, which is the same on all ranks, depends on how many there are.
 
-    As that of `bcast(comm.size)`, `allreduce(1)` and `allreduce(comm.rank, op=MPI.MAX)`.
+    As that of `bcast(comm.size)`, `allreduce(1)`, `allreduce(comm.rank, op=MPI.MAX)` and
+    `allreduce(len(part), op=MPI.MAX)`.
     """
     if not node.args or not given.args:
         return False
@@ -80,10 +81,26 @@ def _is_by_size(node: ast.Call, low: str, given: Given) -> bool:
         bits |= each.source
     if low.endswith("bcast"):
         return bool(bits & w.SIZE) and not bits & (w.RANK | w.PART)
+    if bits & (w.RANK | w.SIZE | w.PART) and nodes and all(map(_is_length, nodes)):
+        return low.endswith("allgather") or _operation(node) not in SUMS
     asks = isinstance(sent, ast.Call) and ast.unparse(sent.func).endswith(("Get_rank", "Get_size"))
     if bits and (asks or isinstance(sent, ast.Attribute | ast.Name)) and all(map(_is_place, nodes)):
         return True
     return _is_constant(sent) and (low == "allgather" or _operation(node) in SUMS)
+
+
+def _is_length(node: Node) -> bool:
+    """Whether a value is the number of items that something has, or computed from such."""
+    todo, seen = [node], set[Node]()
+    while todo:
+        each = todo.pop()
+        seen.add(each)
+        if not each.length:
+            made = [*each.passed, *each.computed]
+            if not made or each.kept or each.source:
+                return False
+            todo += [part for part in made if part not in seen]
+    return True
 
 
 def _is_place(node: Node) -> bool:

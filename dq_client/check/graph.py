@@ -21,10 +21,10 @@ class Node:
     """A version of a variable, or a value."""
 
     __slots__ = (
-        *("branches", "call", "control", "computed", "divisor", "ends_loop", "file_line"),
-        *("gathered", "index", "kept"),
-        *("kind", "on_root", "opaque", "ordered", "out", "passed", "rebound", "received", "root"),
-        *("scope", "shared", "sliced", "source", "under", "varies", "which"),
+        *("branches", "call", "computed", "control", "divisor", "ends_loop", "file_line"),
+        *("gathered", "index", "kept", "kind", "length", "on_root", "opaque", "ordered", "out"),
+        *("passed", "rebound", "received", "root", "scope", "shared", "sliced", "source"),
+        *("under", "varies", "which"),
     )
 
     def __init__(
@@ -48,6 +48,7 @@ class Node:
         self.received = False  # it came from one other rank
         self.divisor: list[Node] = []  # of `a % b`: what b is
         self.index: list[Node] | None = None  # of an item that is read, or changed: which one
+        self.length = False  # how many items something has
         self.sliced = False  # of an item that is changed: it is a range of an array, as a[:n]
         self.which: Item | None = None  # of an item that is read, or changed: as it is written
         self.under: Node | None = None  # of an item that is read: the condition under which

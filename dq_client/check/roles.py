@@ -12,24 +12,19 @@ from enum import Enum, auto
 
 from dq_client.check import words as w
 from dq_client.check.graph import (
-    STATES_MAX,
     Node,
     Whole,
     compared,
     lead_back,
     left_over,
-    made_of,
 )
 from dq_client.check.near import (
-    PLACES,
     Counts,
     bits_of,
     branches_of,
-    is_always,
     is_on_root,
     near_of,
     place_of,
-    selects,
 )
 from dq_client.check.program import Program
 
@@ -85,44 +80,6 @@ def role_of(
     return Role.AGAIN if received or elects else Role.NONE
 
 
-def is_past(
-    changes: list[Node], heads: list[Node], program: Program, counts: Counts, made_of: int
-) -> bool:
-    """Whether what an iteration makes of the rank's part of the data is used in the next one.
-
-    The part is another one after a resize, be it of declared data or one that the program computes
-    from its rank and size. So is the rank's place in what all ranks have given. Items that change
-    one by one are caches, and times belong to no part. made_of: what the changes come from
-    """
-    whole = program.whole()
-    if _is_gathered(changes):
-        own = [base for base, index in program.indexed if _is_neighbour(index, whole)]
-        if any(set(heads) & _passed(base) for base in own):
-            return True
-    by_hand = bool(made_of & (w.SIZE | w.FROZEN)) and _is_divided(changes, heads, whole, counts)
-    of_data = bool(made_of & w.PART)
-    if not (of_data or by_hand) or made_of & w.CLOCK:
-        return False
-    for change in changes:
-        is_part = of_data and _is_range_of_part(change)
-        is_kept = _is_one_item(change) and (by_hand or _has_text_key(change))
-        is_cache = not (is_part or is_kept or _is_by_place(change))
-        if change.kept and is_cache:
-            return False
-    # `n = n or size` leaves the old value where there is one.
-    made = {c for c in changes if c.kept or left_over([c]).isdisjoint(heads)}
-    todo, seen, sinks = list(heads), {*heads, *made}, set(program.sinks)
-    while todo:
-        node = todo.pop()
-        for user in whole.users(node):
-            if user not in seen and not user.ends_loop and user.control is not node:
-                if user in sinks:
-                    return True
-                seen.add(user)
-                todo.append(user)
-    return False
-
-
 def own_items(changes: list[Node], heads: list[Node], program: Program, counts: Counts) -> Role:
     """OWN_ITEMS if each rank sets items that are its own, and the whole is used later.
 
@@ -132,10 +89,11 @@ def own_items(changes: list[Node], heads: list[Node], program: Program, counts: 
     NONE, of what is no such item.
     """
     left = left_over(heads)
-    own = [each for each in changes if each.kept and each in left and _is_own_item(each, counts)]
+    kept = [each for each in changes if each.kept and each in left]
+    own = [each for each in kept if is_own_item(each, counts) and not is_cache(each, program)]
     if not own or not _is_used_as_whole(heads, program):
         return Role.LATCHED if _is_latched(changes, heads, counts) else Role.NONE
-    varying = {node for loop in program.loops if loop.over_iterations for node in loop.varying}
+    varying = _varying(program)
     parts = [part for each in own for part in (*(each.index or ()), *branches_of(each, counts))]
     is_other = not varying.isdisjoint(near_of(parts))
     return Role.OWN_ITEMS if is_other or not varying else Role.PAST
@@ -158,13 +116,37 @@ def _is_latched(changes: list[Node], heads: list[Node], counts: Counts) -> bool:
 
 
 def _is_set_by_part(change: Node, counts: Counts) -> bool:
-    if change.received or change.sliced or not (_is_one_item(change) or not change.index):
+    if change.received or change.sliced or not (is_one_item(change) or not change.index):
         return False
     made = near_of([change], set(change.kept))
     if is_on_root(change) or any(node.opaque or node.source for node in made):
         return False
     parts = list(branches_of(change, counts))
     return bool(bits_of(parts) & (w.PART | w.RANK)) and any(place_of(part)[1] for part in parts)
+
+
+def is_cache(change: Node, program: Program) -> bool:
+    """Whether it sets an item once, to what is computed from its key: `if k not in c: c[k] = f(k)`.
+
+    Such an item is the same on the rank that has it after a resize.
+    """
+    if not asks(change):
+        return False
+    others = [node for node in change.computed if node not in (change.index or ())]
+    made = list(near_of(others, set(change.index or ())))
+    is_other = any(node.source & ~w.EMPTY or node.opaque for node in made)
+    return not is_other and _varying(program).isdisjoint(made)
+
+
+def _varying(program: Program) -> set[Node]:
+    """What variables are at the head of the loops over iterations that change them."""
+    return {node for loop in program.loops if loop.over_iterations for node in loop.varying}
+
+
+def asks(change: Node) -> bool:
+    """Whether the condition of a change looks at what is changed."""
+    asked = near_of(change.control.branches) if change.control is not None else ()
+    return not set(change.kept).isdisjoint(asked)
 
 
 def _is_used_as_whole(heads: list[Node], program: Program) -> bool:
@@ -183,7 +165,7 @@ def _is_used_as_whole(heads: list[Node], program: Program) -> bool:
     return False
 
 
-def _is_of_own(change: Node) -> bool:
+def is_of_own(change: Node) -> bool:
     """Whether it changes an attribute of objects that are taken from those of this rank."""
     if change.kept or not change.index:
         return False
@@ -191,7 +173,7 @@ def _is_of_own(change: Node) -> bool:
     return any(bits_of(index) & w.RANK for index in taken)
 
 
-def _is_own_item(change: Node, counts: Counts) -> bool:
+def is_own_item(change: Node, counts: Counts) -> bool:
     """Whether a change of an item is of one that the rank selects, or of a rank's value."""
     if change.received or is_on_root(change):
         return False
@@ -202,12 +184,6 @@ def _is_own_item(change: Node, counts: Counts) -> bool:
     return varies and bool(bits & (w.RANK | w.PART)) and not bits & w.CLOCK
 
 
-def _is_neighbour(index: Node, whole: Whole) -> bool:
-    """Whether an index is this rank, or one beside it; not one of the items that are its part."""
-    place = whole.sources([index]) & PLACES
-    return place == w.RANK or (bool(place & w.RANK) and is_number([index], whole))
-
-
 def is_number(changes: list[Node], whole: Whole) -> bool:
     """Whether a variable has the number of a rank: what is left of a division by their number."""
     near = left_over(changes)
@@ -216,133 +192,9 @@ def is_number(changes: list[Node], whole: Whole) -> bool:
     return any((whole.sources(each) | bits_of(each)) & w.SIZE for each in divisors)
 
 
-def _is_divided(changes: list[Node], heads: list[Node], whole: Whole, counts: Counts) -> bool:
-    """Whether values are made of the rank and the number of ranks, or of that alone.
-
-    Not if a condition compares the number of ranks: that makes them anew after a resize. Nor is it
-    the number that each iteration keeps, to notice a resize, nor what is made of the number and of
-    what all ranks have given, as a mean is.
-    """
-    conditions = [part for change in changes for part in branches_of(change, counts)]
-    items = {node for part in conditions for node in near_of([part]) if node.varies and node.index}
-    if bits_of(conditions, items.union(changes)) & w.SIZE:
-        return False
-    bits = bits_of(changes)
-    seldom = all(any(branches_of(change, counts)) for change in changes)
-    if bits & w.FROZEN and seldom:
-        return True
-    if bits & PLACES == PLACES or not bits & w.SIZE:
-        return bits & PLACES == PLACES
-    users = (user for head in heads for user in whole.users(head))
-    notices = any(part.source & w.SIZE for user in users for part in user.computed)
-    near = list(near_of(changes))
-    made = not any(node.shared or node.opaque for node in near)
-    made = made or any(node.index and bits_of(node.index) & w.SIZE for node in near)
-    return made and (seldom or not notices)
-
-
-def _is_one_item(change: Node) -> bool:
+def is_one_item(change: Node) -> bool:
     """Whether it changes the same item each time, as `state["part"]`."""
     return change.index is not None and place_of(Node(change.index)) == (0, False)
-
-
-def _has_text_key(change: Node) -> bool:
-    """Whether it changes an item that has a name, as `state["last"]`."""
-    keys = change.which.indices if change.which is not None else []
-    return [type(getattr(key, "value", None)) for key in keys] == [str] and not change.sliced
-
-
-def _is_by_place(change: Node) -> bool:
-    """Whether an item is made of the rank and the number of ranks, its key aside."""
-    if change.which is None or change.which.is_range or change.sliced:
-        return False
-    index = change.index or []
-    others = [node for node in change.computed if node not in index]
-    if any(node.sliced or node.shared for node in near_of(others, set(index))):
-        return False
-    return bits_of(others, set(index)) & PLACES == PLACES
-
-
-def _is_range_of_part(change: Node) -> bool:
-    """Whether it changes a range as long as the part, as `a[:n]`, or the same one each time."""
-    if not change.sliced:
-        return False
-    near = list(near_of(change.index or ()))
-    by_part = any(node.source & w.PART for node in near)
-    return by_part or not any(node.varies for node in near)
-
-
-def has_any(change: Node, heads: list[Node]) -> bool:
-    """Whether a change is computed from one of these, conditions aside."""
-    return not set(heads).isdisjoint(near_of([change]))
-
-
-def is_owned(changes: list[Node], heads: list[Node], program: Program, counts: Counts) -> bool:
-    """Whether each rank continues with items that are its own, and reads them as such.
-
-    As `x[i] = f(x[i])` for its `i`: after a resize the item is another rank's, which has the value
-    of the set-up. Sums that are added up over all ranks later are no such items.
-    """
-    left = left_over(heads)
-    own = [c for c in changes if (_is_by_rank(c, counts) if c in left else _is_of_own(c))]
-    if not own:
-        return False
-    whole, sinks, seen = program.whole(), set(program.sinks), set(changes)
-    versions, reads, known = [*heads, *own], list[Node](), {*heads, *own}
-    of_it = known | seen
-    while versions:
-        node = versions.pop()
-        for user in set(whole.users(node)) - known:
-            if user not in seen and user.control is not node and _reads_own(user, of_it):
-                reads.append(user)
-            elif node in user.passed or node in user.kept or user.root or user.out:
-                known.add(user)
-                of_it.add(user)
-                versions.append(user)
-    while reads:
-        for user in whole.users(reads.pop()):
-            if user in sinks:
-                return True
-            if user not in seen:
-                seen.add(user)
-                reads.append(user)
-    return False
-
-
-def _is_by_rank(change: Node, counts: Counts) -> bool:
-    """Whether it is of items that the rank selects, of its objects, or computed from the rank."""
-    if change.received or is_on_root(change):
-        return False
-    if change.sliced and bits_of(change.index or ()) & w.PART:
-        return True
-    return _is_own_item(change, counts) or _is_of_own(change) or bool(bits_of([change]) & w.RANK)
-
-
-def _reads_own(user: Node, versions: set[Node]) -> bool:
-    """Whether an item that is read is one that the rank selects, or is read by such a rank.
-
-    versions: of the container, which are no index of it
-    """
-    index = [node for node in user.index or () if node not in versions]
-    if index and not user.kept and bits_of(index, versions) & (w.RANK | w.PART):
-        return True
-    place = Node(control=user.under or user.control)
-    return is_always(place, selects) and not is_on_root(place)
-
-
-def _is_gathered(changes: list[Node]) -> bool:
-    """Whether a list with an entry of each rank is in what the changes are made of, or may be."""
-    return any(node.gathered or number > STATES_MAX for number, node in enumerate(made_of(changes)))
-
-
-def _passed(base: Node) -> set[Node]:
-    """The versions that a value may be, as it is: the nodes of a list are its only parts."""
-    todo, seen = list(base.computed), set(base.computed)
-    while todo:
-        further = set(todo.pop().passed) - seen
-        seen |= further
-        todo += further
-    return seen
 
 
 def _made(change: Node) -> list[Node]:

@@ -23,18 +23,9 @@ from dq_client.check.graph import (
 from dq_client.check.late_reads import is_read_late
 from dq_client.check.liveness import header_end
 from dq_client.check.near import is_on_root, is_reset
+from dq_client.check.past import is_owned, of_last_part
 from dq_client.check.program import Loop, Program
-from dq_client.check.roles import (
-    OWN,
-    Role,
-    has_any,
-    is_kept_with_best,
-    is_number,
-    is_owned,
-    is_past,
-    own_items,
-    role_of,
-)
+from dq_client.check.roles import OWN, Role, is_kept_with_best, is_number, own_items, role_of
 from dq_client.check.scopes import rebuilds, statements_of
 
 SET_UP_METHODS = {"__init__", "__new__", "__post_init__", "__set_name__", "__init_subclass__"}
@@ -352,10 +343,8 @@ class View:
             heads = heads or begun
         if not heads:
             return role
-        fresh = [n for n in inside if not accumulates or not (n.kept or has_any(n, heads))]
-        if fresh and is_past(fresh, heads, program, counts, self.sources_inside(fresh)):
-            return Role.PAST
-        if accumulates and is_owned(inside, heads, program, counts):
+        where = inside, heads, program, matters(program), counts
+        if of_last_part(*where, self.sources_inside, accumulates=accumulates):
             return Role.PAST
         if is_read_late(inside, heads, program):
             return Role.PAST

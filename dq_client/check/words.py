@@ -12,6 +12,7 @@ SESSION, COMM, GRID, OBJECT, VALUE, LOCAL, RNG, FILE, SHOW, PLAIN, GENERATOR, ME
     *("session", "comm", "grid", "object", "value", "part", "rng", "file", "show", "plain"),
     *("generator", "method", "buffer"),  # "method:Bcast": of a communicator, under another name
 )
+POOL = "pool"  # of threads: what is given to it changes, and not the pool
 FUNCTIONS = "functions:"  # of a display of the file's functions, with their scopes: "functions:3,4"
 BY_NAME = {"rs": SESSION, "session": SESSION, "comm": COMM, "world": COMM, "cart": COMM}
 

@@ -7,6 +7,7 @@ else is read structure by structure.
 
 from __future__ import annotations
 
+import contextvars
 import copy
 import copyreg
 import enum
@@ -14,6 +15,7 @@ import functools
 import hashlib
 import itertools
 import marshal
+import queue
 import random
 import sys
 import threading
@@ -198,6 +200,10 @@ class _Reader:
             return b"W" + (b"" if self._opaque else self._items(dict(parts), depth))
         if isinstance(value, LOCK):
             return b"L%d" % value.locked()
+        if isinstance(value, contextvars.ContextVar):
+            return b"V" + self.read(value.get(None), depth)
+        if _is_idle(value):
+            return f"X{kind.__module__}.{kind.__qualname__}".encode()
         if isinstance(value, PurePath):  # some Pythons keep how it was put together
             return f"P{kind.__qualname__}{value}".encode()
         if isinstance(value, types.CodeType):  # cannot change
@@ -295,6 +301,18 @@ def wrapped(value: Any) -> list[Any]:
         case functools.cached_property():
             return [value.func]
     return []
+
+
+def _is_idle(value: Any) -> bool:
+    """Whether this is an empty queue, or a pool of threads in which no call waits for one.
+
+    Each rank has threads of its own, which know nothing between two calls.
+    """
+    if type(value) is queue.SimpleQueue:
+        return value.empty()
+    futures = sys.modules.get("concurrent.futures.thread")  # without: there is no such pool
+    is_pool = futures is not None and type(value) is futures.ThreadPoolExecutor
+    return is_pool and value._work_queue.empty()
 
 
 def _is_function_in_c(value: Any) -> bool:

@@ -39,7 +39,7 @@ def loss(
         why = _lost(sources, mine, found, differing) or _unread(sources, found)
     if comm.rank == 0 and not why and leaving:
         stay = [rank for rank in range(comm.size) if rank not in leaving]
-        why = _stale(sources, mine, found, renumbered=stay != list(range(len(stay))))
+        why = _stale(sources, mine, found, differing, renumbered=stay != list(range(len(stay))))
         why = why or _absent(sources, found, len(stay))
     return why or _misplaced(sources, found, differing, first=comm.rank == 0)
 
@@ -104,11 +104,13 @@ def _unread(sources: Sources, found: Survey) -> str:
     return ""
 
 
-def _stale(sources: Sources, mine: Told, found: Survey, *, renumbered: bool) -> str:
+def _stale(
+    sources: Sources, mine: Told, found: Survey, differing: frozenset[Path], *, renumbered: bool
+) -> str:
     for path in {**mine.before, **mine.now}:
         before, now = mine.before.get(path), mine.digest(path)
-        if is_setting(path) or before not in (None, now):
-            continue  # what the loop has changed is not from before it
+        if is_setting(path) or (before not in (None, now) and path in differing):
+            continue  # each rank has made it its own: `_lost` judges that
         facts = sources.variable(found, path)
         why = verdict.stale(before, now, facts, renumbered=renumbered)
         if why:

@@ -39,7 +39,9 @@ ASKED_MAX = 256  # objects between two looks at the clock
 ITEMS_MAX = 64  # of a dict whose items are places of their own
 UNREADABLE = b"?"
 OPENED = "a file that was opened in the loop: open it before the first loop"
-ELSEWHERE = frozenset(("socket", "_socket", "ssl", "sqlite3", "subprocess", "multiprocessing"))
+ELSEWHERE = frozenset(
+    ("_queue", "_socket", "multiprocessing", "socket", "sqlite3", "ssl", "subprocess")
+)
 BYTES_VARIABLE, TIME_VARIABLE = "DQ_CARRY_BYTES", "DQ_CARRY_MS"
 BYTES_MAX, TIME_MS_MAX = 64 << 20, 50.0
 # On a machine that is busy, processor time is longer, too: a small program is not refused for that.

@@ -308,7 +308,11 @@ def stale(before: bytes | None, now: bytes | None, facts: Variable, *, renumbere
     """
     between = before is None and not facts.loop and not facts.accumulates
     used = facts.used or facts.summed
-    if facts.rebuilt or not used or not (before == now or between):
+    if facts.rebuilt or not used:
+        return ""
+    if before not in (None, now):  # changed: as `cycle(range(size))`, it goes on from the set-up
+        return _DERIVED if "size" in facts.set_up and facts.accumulates else ""
+    if not (before == now or between):
         return ""
     if facts.set_up & _BY_SIZE:
         return _derived(facts)

@@ -585,6 +585,10 @@ def test_a_variable_that_walks_down_a_container_is_an_item_of_itself() -> None:
 KEPT_SIZES = [
     # by collective calls, whose results ranks that join are given, too
     ("n = comm.allreduce(1)", "rank size"),
+    ("k = len(x.local)\nn = comm.allreduce(k, op=MPI.MAX)", "rank size"),
+    ("n = comm.allgather(len(x.local))", "rank size"),
+    ("n = comm.allreduce(len(x.local))", ""),
+    ("n = comm.allreduce(x.local.max(), op=MPI.MAX)", ""),
     ("n = comm.allreduce(1.0, op=MPI.SUM)", "rank size"),
     ("n = np.zeros(1)\ncomm.Allreduce(np.ones(1), n)", "rank size"),
     ("n = comm.allreduce(comm.rank, op=MPI.MAX)", "rank size"),

@@ -72,6 +72,12 @@ LEFT = "comm.rank - 1 if comm.rank > 0 else MPI.PROC_NULL"
         ("g = np.zeros(9)", "for i in range(comm.rank, 9, comm.size):\n    g[i] = g[i] + t\nx.local[:] += g[comm.rank]", "g", Role.PAST),
         ("g = np.zeros(9)", "for i in range(comm.rank, 9, comm.size):\n    g[i] += t\nx.local[:] += g.sum()", "g", Role.NONE),
         ("g = {}", "for i in range(comm.rank, 9, comm.size):\n    g[i] = t\n    x.local[:] += i in g", "g", Role.NONE),
+        ("g = {}", "for i in range(comm.rank, 9, comm.size):\n    if g.get(i) != t // 5:\n        x.local[:] += i\n    g[i] = t // 5", "g", Role.PAST),
+        ("g = {}", "for i in range(comm.rank, 9, comm.size):\n    if g.get(i) != t // 5:\n        x.local[:] += i\n        g[i] = t // 5", "g", Role.PAST),
+        ("g = {}", "for i in range(comm.rank, 9, comm.size):\n    if i not in g:\n        g[i] = t\n    x.local[:] += g[i]", "g", Role.PAST),
+        ("g = {}", "for i in range(comm.rank, 9, comm.size):\n    if i not in g:\n        g[i] = i * i\n    x.local[:] += g[i]", "g", Role.NONE),
+        ("g = {'a': 0, 'b': 0}", "g['b'] = g['a']\ng['a'] = sum(range(comm.rank, 9, comm.size))\nx.local[:] += g['a'] - g['b']", "g", Role.PAST),
+        ("g = {'a': 0, 'b': 0}", "g['a'] = sum(range(comm.rank, 9, comm.size))\ng['b'] = g['a']\nx.local[:] += g['a'] - g['b']", "g", Role.NONE),
         # the number of ranks alone
         ("g = None", "if g is None:\n    g = comm.size\nx.local[:] += g", "g", Role.PAST),
         ("g = 1", "if comm.size != g:\n    save(g)\nx.local[:] += g\ng = comm.size", "g", Role.NONE),

@@ -47,8 +47,7 @@ BY_CHANCE = "is the same on all of them now"  # whole numbers may be, and tell n
 MAY_BE_RIGHT = {
     "callable_in_value", "comprehension_loop", "database", "duplicated", "environment_state",
     "islands", "kept_rank", "lambda_list", "last_rank_once", "leader_rotates", "messages_to_next",
-    "next_loop", "pairwise", "split_setup", "summed_loop", "thread_counter", "thread_pool",
-    "zipped_sample",
+    "next_loop", "pairwise", "split_setup", "summed_loop", "thread_counter", "zipped_sample",
 }  # fmt: skip
 
 # Whole sentences: from the line on; which rank tells it is left open.

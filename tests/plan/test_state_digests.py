@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextvars
 import copy
 import dataclasses
 import datetime
@@ -16,6 +17,7 @@ import random
 import subprocess
 import sys
 import threading
+from concurrent import futures
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -235,11 +237,40 @@ def copied(value: Any) -> Any:
     return copy.deepcopy(value) if not isinstance(value, type(sys)) else value
 
 
+def simple_queue() -> queue.SimpleQueue[int]:
+    made: queue.SimpleQueue[int] = queue.SimpleQueue()
+    made.put(1)
+    return made
+
+
 def test_a_lock_is_held_or_not() -> None:
     free, taken = digests.of(threading.Lock()), digests.of(held())
     assert free == digests.of(threading.Lock()) != taken == digests.of(held())
     empty = digests.of(queue.Queue())
     assert empty == digests.of(queue.Queue()) != digests.of(filled())
+
+
+def test_threads_that_wait_and_empty_queues_are_alike() -> None:
+    simple = simple_queue()
+    simple.get()
+    assert digests.of(simple) == digests.of(queue.SimpleQueue())
+    goes = threading.Event()
+    with futures.ThreadPoolExecutor(1) as pool, futures.ThreadPoolExecutor(1) as other:
+        assert digests.of(pool) == digests.of(other)
+        other.submit(goes.wait)
+        other.submit(goes.wait)
+        with pytest.raises(digests.CannotDigestError):
+            digests.of(other)
+        goes.set()
+
+
+def test_a_variable_of_the_context_is_what_it_has_here() -> None:
+    variable: contextvars.ContextVar[int] = contextvars.ContextVar("variable")
+    unset = digests.of(variable)
+    variable.set(1)
+    one = digests.of(variable)
+    variable.set(2)
+    assert len({unset, one, digests.of(variable)}) == 3
 
 
 def test_other_values_have_other_digests() -> None:
@@ -281,7 +312,7 @@ def test_digests_are_the_same_in_another_process() -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        queue.SimpleQueue(),
+        simple_queue(),
         (k for k in (1, 2)),
         [(k for k in (1, 2))],
         {"a": {"b": threading.RLock()}},

@@ -236,6 +236,8 @@ STALE = [
     (A, B, "summed set_up=size", False, ""),
     (A, A, "used set_up=size rebuilt", True, ""),
     (A, B, "used set_up=size", True, ""),  # the loop has bound it since
+    (A, B, "used set_up=size accumulates", False, "number of ranks"),  # it goes on from there
+    (A, B, "used set_up=rank accumulates", False, ""),
     (None, B, "used set_up=size", False, "number of ranks"),  # between two loops
     (None, B, "used set_up=size accumulates", False, ""),
     (None, B, "used set_up=size loop=part", False, ""),

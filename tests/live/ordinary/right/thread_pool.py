@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import resize_lib
 
 rs = resize_lib.session()
-pool = ThreadPoolExecutor(2)  # refused
+pool = ThreadPoolExecutor(2)
 factor, total = 1, 0
 for step in rs.iterations(40):
     factor = factor * 3 % 101
