@@ -178,10 +178,10 @@ def json_page() -> str:
     """docs/json.md."""
     parts = [
         "# What `--json` prints",
-        f"Made of `dq_client/show/views.py` (`{HERE}`). Times are seconds since the epoch, memory"
-        " is in bytes. Keys may be added in a later version; a key goes away or changes its meaning"
-        " only with a new `schema` number. `dq job ID --json` has the job twice: under `job`, and,"
-        " as it was at first, at the top.",
+        f"Generated from `dq_client/show/views.py` by `{HERE}`. Times are seconds since the epoch,"
+        " memory is in bytes. A later version may add keys; it removes a key or changes its meaning"
+        " only with a new `schema` number. `dq job ID --json` prints the job twice: under `job`,"
+        " and, for older scripts, at the top level.",
         "| Answer | Type | JSON Schema |",
         "|---|---|---|",
         *(
