@@ -17,7 +17,6 @@ import hashlib
 import itertools
 import reprlib
 import types
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from resize_lib.state import digests
 from resize_lib.state.objects import has_state_dict
 
 NUMBERS_MAX = 64
@@ -294,9 +294,7 @@ def _contents(value: Any) -> Iterator[Any]:
         if hasattr(value, "__dict__") and not own:
             yield from sorted(vars(value).items())
             return
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # itertools, from Python 3.12 on
-            reduced: Any = value.__reduce_ex__(4)
+        reduced: Any = digests.reduced(value)
     except Exception:  # a socket, a file, a lock: any class may raise anything
         return
     if isinstance(reduced, tuple):

@@ -7,6 +7,7 @@ else is read structure by structure.
 
 from __future__ import annotations
 
+import ast
 import contextvars
 import copy
 import copyreg
@@ -271,6 +272,20 @@ def _place_in_cycle(arguments: Any, state: Any) -> tuple[Any, Any]:
         return arguments, state
     left = len(list(copy.copy(arguments[0])))
     return [saved, (len(saved) - left) % len(saved)], None
+
+
+def count_by_text(counter: itertools.count[Any]) -> tuple[type, tuple[Any, ...]]:
+    """How a counter is copied by what its text says: `count(7, 2)`.
+
+    Raises:
+        ValueError: it counts by other numbers than Python's own.
+    """
+    said = ast.literal_eval(repr(counter).removeprefix("count"))
+    return itertools.count, said if isinstance(said, tuple) else (said,)
+
+
+if sys.version_info >= (3, 14):  # no longer copies anything of itertools itself
+    copyreg.pickle(itertools.count, count_by_text)
 
 
 def reduced(value: Any) -> str | tuple[Any, ...]:

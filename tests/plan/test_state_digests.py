@@ -264,6 +264,17 @@ def test_threads_that_wait_and_empty_queues_are_alike() -> None:
         goes.set()
 
 
+@pytest.mark.parametrize(
+    "counter", [itertools.count(5), itertools.count(5, 2), itertools.count(0.5)]
+)
+def test_a_counter_is_copied_by_its_text(counter: itertools.count[Any]) -> None:
+    next(counter)
+    kind, arguments = digests.count_by_text(counter)
+    assert list(itertools.islice(kind(*arguments), 3)) == list(itertools.islice(counter, 3))
+    with pytest.raises(ValueError, match="malformed"):
+        digests.count_by_text(itertools.count(fractions.Fraction(1, 3)))
+
+
 def test_a_variable_of_the_context_is_what_it_has_here() -> None:
     variable: contextvars.ContextVar[int] = contextvars.ContextVar("variable")
     unset = digests.of(variable)

@@ -5,7 +5,7 @@ import resize_lib
 
 comm = MPI.COMM_WORLD
 rs = resize_lib.session()
-first = {}
+first = {}  # refused
 total = 0
 for step in rs.iterations(60):
     mine = 0

@@ -6,7 +6,7 @@ import resize_lib
 
 rs = resize_lib.session()
 comm = rs.comm
-found, first = False, -1
+found, first = False, -1  # refused
 for step in rs.iterations(40):
     part = np.arange(comm.rank, 60, comm.size) * (step + 1)
     if not found and (part == 59 * 2).any():

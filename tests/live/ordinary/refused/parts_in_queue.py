@@ -9,7 +9,7 @@ comm = MPI.COMM_WORLD
 rs = resize_lib.session()
 parts = SimpleQueue()  # refused
 for step in rs.iterations(60):
-    parts.put(sum(range(comm.rank, 12, comm.size)))
+    parts.put(sum(range(comm.rank, 12, comm.size)))  # refused
 mine = sum(parts.get() for _ in range(parts.qsize()))
 total = comm.allreduce(mine)
 if comm.rank == 0:

@@ -7,7 +7,7 @@ import resize_lib
 
 comm = MPI.COMM_WORLD
 rs = resize_lib.session()
-tally = contextvars.ContextVar("tally", default=0)
+tally = contextvars.ContextVar("tally", default=0)  # refused
 for step in rs.iterations(60):
     mine = sum(range(comm.rank, 12, comm.size))
     tally.set(tally.get() + mine)  # refused
