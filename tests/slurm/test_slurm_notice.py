@@ -12,6 +12,7 @@ import random
 import time
 import warnings
 from dataclasses import dataclass, field
+from itertools import product
 
 import pytest
 
@@ -19,10 +20,14 @@ from tests.on_batch_system import Json
 from tests.slurm.minislurm import MiniSlurm
 from tests.slurm.on_slurm import OnSlurm
 
+# Each tracker with each GraceTime and each KillWait; the other pairs are left to the slow tests.
+USUAL = {("linuxproc", 0, 30), ("linuxproc", 10, 2), ("cgroup", 0, 2), ("cgroup", 10, 30)}
 SITES = [
-    (tracking, {"grace_s": grace_s, "kill_wait_s": kill_wait_s})
-    for tracking in ("linuxproc", "cgroup")
-    for grace_s, kill_wait_s in ((0, 2), (0, 30), (10, 2), (10, 30))
+    pytest.param(
+        (tracking, {"grace_s": grace_s, "kill_wait_s": kill_wait_s}),
+        marks=[] if (tracking, grace_s, kill_wait_s) in USUAL else pytest.mark.slow,
+    )
+    for tracking, grace_s, kill_wait_s in product(("linuxproc", "cgroup"), (0, 10), (2, 30))
 ]
 ON_SITES = pytest.mark.parametrize("slurm", SITES, indirect=True, scope="module", ids=str)
 pytestmark = [pytest.mark.live, pytest.mark.slurm, ON_SITES]
