@@ -27,7 +27,7 @@ from dq_server.core.model.sizes import configurations, nearest_square
 from dq_server.core.settings import named_config
 from dq_server.sim.applications import Iterating, Rigid
 from dq_server.sim.engine import Simulation
-from dq_server.sim.records import Records
+from dq_server.sim.records import SimulatedJobs
 from dq_server.sim.workload import ListedJob, ListedWorkload
 from experiments.calibration import add_calibration_option
 from experiments.mix_runs import DYNAMIC, PROCESSORS, STATIC, Outcome, Ran, draw, save
@@ -122,7 +122,7 @@ def _listed(job: MixJob, number: int, static: int | None) -> ListedJob:
     return ListedJob(submit_s, spec, make, number)
 
 
-def _ran(records: Records, k: int) -> Ran:
+def _ran(records: SimulatedJobs, k: int) -> Ran:
     start_s, end_s = records.start_s[k], records.end_s[k]
     steps = [(start_s, records.processors[k])]
     steps += [(change.time_s, change.size) for change in records.resizes.get(k, ())]

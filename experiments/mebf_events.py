@@ -30,7 +30,7 @@ import numpy as np
 from dq_server.core.settings import named_config
 from dq_server.sim.engine import Simulation
 from dq_server.sim.malleable import SCALABILITY, Malleability, MalleableWorkload
-from dq_server.sim.records import Records
+from dq_server.sim.records import SimulatedJobs
 from harness import verdicts
 from harness.generators.kit import INTENSIVE, NODES, kit_like
 from harness.output import (
@@ -96,7 +96,7 @@ def names() -> list[str]:
     return [f"{a}" if a == b else f"{a}-{b}" for a, b in zip(GROUPS, ends, strict=True)]
 
 
-def seen(records: Records, static_s: float) -> Seen:
+def seen(records: SimulatedJobs, static_s: float) -> Seen:
     """Read a run; `static_s`: the mean run time under EASY, where nothing is malleable."""
     figures = records.metrics()
     expands = [0] * len(GROUPS)
@@ -112,7 +112,7 @@ def seen(records: Records, static_s: float) -> Seen:
     )
 
 
-def use_over_time(records: Records) -> tuple[float, ...]:
+def use_over_time(records: SimulatedJobs) -> tuple[float, ...]:
     """Mean use (%) in each of CURVE equal parts of the run."""
     times, held = records.held_over_time()
     begin = float(records.submit.min())

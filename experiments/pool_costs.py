@@ -20,7 +20,7 @@ from dq_server.core.settings import named_config
 from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.pool import SimPool, costs, read_pool
-from dq_server.sim.records import Records
+from dq_server.sim.records import SimulatedJobs
 from dq_server.sim.swf import read_swf
 from dq_server.sim.workload import RigidWorkload
 from harness.output import Parser, check_options, note, pyplot, table, whole_number, write_csv
@@ -42,7 +42,7 @@ def rows(jobs: RigidWorkload, nodes: int, policy: str, pools: Sequence[SimPool])
         yield _row(found, pool, always_on) | times
 
 
-def _row(records: Records, pool: SimPool, always_on: Records) -> Row:
+def _row(records: SimulatedJobs, pool: SimPool, always_on: SimulatedJobs) -> Row:
     figures = records.metrics() | costs(records, pool, always_on)
     return {field: figures[field] for field in FIELDS}
 

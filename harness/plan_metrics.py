@@ -16,7 +16,7 @@ from itertools import pairwise
 from dq_server.core.model.errors import InvariantViolation
 from dq_server.core.model.profile import EvolutionProfile, FitRule
 from dq_server.core.model.stepfunction import StepFunction
-from dq_server.sim.evolution import Plan
+from dq_server.sim.evolution import ProfilePlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class PlanMetrics:
 
 def measure(
     requested: Sequence[EvolutionProfile],
-    plan: Plan,
-    rigid_plan: Plan,
+    plan: ProfilePlan,
+    rigid_plan: ProfilePlan,
     n_nodes: int,
     schedule_time_ms: float = 0.0,
 ) -> PlanMetrics:
@@ -66,11 +66,11 @@ def measure(
     )
 
 
-def _sum_of_ends(plan: Plan) -> float:
+def _sum_of_ends(plan: ProfilePlan) -> float:
     return sum(one.end_s for one in plan.scheduled)
 
 
-def _sum_of_starts(plan: Plan) -> float:
+def _sum_of_starts(plan: ProfilePlan) -> float:
     return sum(one.start_s for one in plan.scheduled)
 
 
@@ -82,7 +82,7 @@ def _relative(ours: float, rigid: float) -> float:
 
 
 def check_plan(
-    profiles: Sequence[EvolutionProfile], plan: Plan, n_nodes: int, rule: FitRule
+    profiles: Sequence[EvolutionProfile], plan: ProfilePlan, n_nodes: int, rule: FitRule
 ) -> None:
     """Raise InvariantViolation unless the plan obeys C1, within the rule's limit, and C2."""
     for number, (requested, got) in enumerate(zip(profiles, plan.scheduled, strict=True), start=1):

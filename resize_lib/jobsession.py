@@ -41,7 +41,7 @@ from resize_lib.on_resize import Hook
 from resize_lib.processes import idle_bcast
 from resize_lib.runtime import Runtime
 from resize_lib.session_options import Options
-from resize_lib.state.program import Items
+from resize_lib.state.program import LoopItems
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -138,14 +138,14 @@ class Session(Declaring):
                 join.
         """
         if count is None or isinstance(count, Real):  # of numpy, too
-            return self._session.loops.run(_plain(count), name, Items(None, sys._getframe(1)))
+            return self._session.loops.run(_plain(count), name, LoopItems(None, sys._getframe(1)))
         if isinstance(count, Mapping) or not hasattr(count, "__getitem__"):
             raise TypeError(
                 f"rs.iterations({reprlib.repr(count)}): give a number of iterations, or a sequence"
                 " such as range(0, n, 8) or a list; a rank that joins begins in the midst of it"
             )
         # No generator of our own: who calls next() is looked up by frames.
-        items = Items(count, sys._getframe(1))
+        items = LoopItems(count, sys._getframe(1))
         return map(items.item, self._session.loops.run(len(count), name, items))
 
     def solve(self, call: Callable[[], Any], name: str = "") -> None:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from resize_lib.setup_calls import SetupCalls
-from resize_lib.state.program import Items
+from resize_lib.state.program import LoopItems
 
 if TYPE_CHECKING:
     from resize_lib.runtime import Runtime
@@ -60,7 +60,7 @@ class Loop:
     begun_inside: int = 0  # loops, in this iteration
     points_inside: bool = False  # remap points, in this iteration
     functions: int = 0  # of the program, that run around it
-    items: Items | None = None  # what it is over
+    items: LoopItems | None = None  # what it is over
     iterator: weakref.ref[Iterator[int]] | None = None  # what `Loops.run` has returned
 
 
@@ -195,7 +195,7 @@ class Loops:
         return [iterator for iterator in found if iterator is not None]
 
     @property
-    def items(self) -> list[Items | None]:
+    def items(self) -> list[LoopItems | None]:
         """What the loops that are running are over."""
         return [loop.items for loop in self._running]
 
@@ -211,7 +211,9 @@ class Loops:
         count, loop.iteration = loop.iteration - position[-1][1], position[-1][1]
         return loop.iterator() if loop.iterator is not None else None, count
 
-    def run(self, count: float | None, name: str = "", items: Items | None = None) -> Iterator[int]:
+    def run(
+        self, count: float | None, name: str = "", items: LoopItems | None = None
+    ) -> Iterator[int]:
         """The iterations of a loop that begins here; endless without `count`."""
         itself: list[weakref.ref[Iterator[int]]] = []
         iterations = self._iterations(count, name, items, itself)
@@ -222,7 +224,7 @@ class Loops:
         self,
         count: float | None,
         name: str,
-        items: Items | None,
+        items: LoopItems | None,
         itself: list[weakref.ref[Iterator[int]]],
     ) -> Iterator[int]:
         self._iterator = itself[0]()
@@ -265,7 +267,7 @@ class Loops:
         count: float | None = None,
         *,
         kind: Kind = "iterations",
-        items: Items | None = None,
+        items: LoopItems | None = None,
     ) -> Iterator[Loop | None]:
         """The loop that begins here, while it is the innermost; None if the job has left it."""
         if not self._begun:
@@ -316,7 +318,7 @@ class Loops:
         name: str,
         count: float | None,
         kind: Kind,
-        items: Items | None,
+        items: LoopItems | None,
         iterator: Iterator[int] | None,
     ) -> Loop | None:
         """The loop that begins here; None if the job has left it already."""

@@ -26,7 +26,7 @@ Hook = TypeVar("Hook", bound=Callable[[MPI.Intracomm], Any])
 
 
 @dataclass(slots=True)
-class Declared:
+class ResizeFunction:
     """A function of the program. grid: that it was called with last."""
 
     function: Callable[[MPI.Intracomm], Any]
@@ -49,13 +49,13 @@ class OnResize:
 
     def __init__(self, session: Runtime) -> None:
         self._session = session
-        self._hooks: list[Declared] = []
+        self._hooks: list[ResizeFunction] = []
 
     def declare(self, function: Hook, by: str) -> Hook:
         """See Session.on_resize, and Session.setup, which calls the function at once."""
         if not callable(function):
             raise TypeError(f"rs.{by} takes a function of the communicator, not {function!r}")
-        declared = Declared(function, by)
+        declared = ResizeFunction(function, by)
         self._hooks.append(declared)
         if by == "setup" and not self._session.arriving:
             with CALLS.paused():
@@ -79,7 +79,7 @@ class OnResize:
                 self._call(hook)
         idle_barrier(MPI.Intracomm(grid.comm))  # on a plain handle also where links are emulated
 
-    def _call(self, hook: Declared) -> None:
+    def _call(self, hook: ResizeFunction) -> None:
         grid = hook.grid = self._session.grid
         try:
             hook.function(self._session.comm)

@@ -38,7 +38,7 @@ from resize_lib.stale_parts import StaleParts
 from resize_lib.state.carry import Carry
 from resize_lib.state.copies import Copies
 from resize_lib.state.iterators import go_on
-from resize_lib.state.program import Items
+from resize_lib.state.program import LoopItems
 from resize_lib.succession import succession_of
 from resize_lib.taskfarm import Farms
 from resize_lib.watch import Watch
@@ -248,7 +248,7 @@ class Runtime:
             if self.succession is not None:
                 self.succession.arrived()
 
-    def length(self, level: int, count: float | None, items: Items | None) -> float | None:
+    def length(self, level: int, count: float | None, items: LoopItems | None) -> float | None:
         """How many iterations the loop has that the job is in at this level (0: outermost).
 
         `count`: what the program says in a rank that is not there yet; `items`: what it is over.

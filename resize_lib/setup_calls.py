@@ -49,7 +49,7 @@ class NotRepeatable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class SetupCall:
     """One that has been made. what: root, type and size, the same on every rank."""
 
     name: str
@@ -63,7 +63,7 @@ class Call:
 class Level:
     """The calls at one depth of loops. closed: why none is recorded any more."""
 
-    calls: list[Call] = field(default_factory=list)
+    calls: list[SetupCall] = field(default_factory=list)
     closed: str = ""
     nbytes: int = 0  # kept
     repeated: int = 0  # in a rank that joins: so many of them
@@ -165,7 +165,7 @@ class SetupCalls:
             self._changed()
             return
         level.nbytes += nbytes
-        level.calls.append(Call(name, what, caller(sys._getframe(1)), kept, why_not))
+        level.calls.append(SetupCall(name, what, caller(sys._getframe(1)), kept, why_not))
 
     def result_of(self, name: str, compute: Callable[[], Any]) -> Any:
         """What `compute` returns, the same on every rank; kept, or repeated, as other calls are."""
@@ -211,7 +211,7 @@ class SetupCalls:
                 f" alone: {e}: {ADVICE}"
             ) from None
 
-    def _next(self, where: str, name: str, what: str) -> Call:
+    def _next(self, where: str, name: str, what: str) -> SetupCall:
         level = self._levels[self._depth] if self._depth < len(self._levels) else Level()
         if level.repeated == len(level.calls):
             why = level.closed or "the ranks of the job have called nothing there"
@@ -303,7 +303,7 @@ def _kept(name: str, arguments: Mapping[str, Any], result: Any, size: int) -> by
     return _alike([part.tobytes() for part in np.split(memory, size)])
 
 
-def _given(call: Call, arguments: Mapping[str, Any], size: int) -> Any:
+def _given(call: SetupCall, arguments: Mapping[str, Any], size: int) -> Any:
     """Give the result of a call to a rank that has made it with these arguments."""
     if call.why_not:
         raise NotRepeatable(call.why_not)

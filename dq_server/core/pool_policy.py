@@ -52,7 +52,7 @@ from dq_server.core.model.state import State
 from dq_server.core.planning import INF, free, running
 from dq_server.core.planning.timeline import Reservation, reserve
 from dq_server.core.pool_queues import (
-    Room,
+    NodeBudget,
     Stock,
     Unit,
     Want,
@@ -109,7 +109,7 @@ class _Demand:
     passing: list[Job] = field(default_factory=list)
 
 
-class View:
+class PoolView:
     """The figures that asking and giving back are decided by, at one moment."""
 
     def __init__(
@@ -118,7 +118,7 @@ class View:
         self.state, self.config, self.options, self.now = state, config, options, now
         self.pool = Pool.of(state)
         self.per_node = options.shape.processors
-        room = Room.of(self.pool, options)
+        room = NodeBudget.of(self.pool, options)
         self.room, self.open = room.nodes, room.open(self.pool, now)
         # What is promised to somebody later is neither free to be used nor to be given back.
         self.renewal: Renewal = renewal(state, config, options, now)
@@ -221,7 +221,7 @@ class View:
         return [t for t in self.pool.tickets.values() if t.state not in gone]
 
 
-def to_ask(view: View) -> Ask | None:
+def to_ask(view: PoolView) -> Ask | None:
     """What to ask the engine for now; None: nothing."""
     if not view.open.nodes:
         return None
@@ -254,7 +254,7 @@ def to_ask(view: View) -> Ask | None:
     return _growth(view)
 
 
-def _growth(view: View) -> Ask | None:
+def _growth(view: PoolView) -> Ask | None:
     """Nodes for the running job that gains most by them; None: none does."""
     state, config = view.state, view.config
     if config.resize == "none" or not view.options.grow or view.coming or view.pool.growth:
@@ -329,7 +329,7 @@ def _gain(job: Job, current: Configuration, target: Configuration) -> tuple[floa
     return gain, f"predicted from {len(times_s)} sizes"
 
 
-def to_give(view: View) -> list[tuple[int, Reason]]:
+def to_give(view: PoolView) -> list[tuple[int, Reason]]:
     """Tickets to give back now, with the reasons. Their nodes are idle, or have not joined."""
     given: list[tuple[int, Reason]] = []
     options, now, spare, per_node = view.options, view.now, view.spare, view.per_node
@@ -373,7 +373,7 @@ def to_give(view: View) -> list[tuple[int, Reason]]:
     return given
 
 
-def to_renew(view: View) -> list[tuple[int, Reason]]:
+def to_renew(view: PoolView) -> list[tuple[int, Reason]]:
     """The ticket of a node to give up early, so that there is room for one that lasts longer.
 
     One at a time, and only if the jobs there can go on without it.
@@ -400,7 +400,7 @@ def to_renew(view: View) -> list[tuple[int, Reason]]:
     return []
 
 
-def _overdue(view: View, ticket: Ticket) -> bool:
+def _overdue(view: PoolView, ticket: Ticket) -> bool:
     """Whether it is still asked for although a node would have come and gone meanwhile."""
     return granted_by_s(view.pool, view.options, ticket) + view.options.idle_s <= view.now
 

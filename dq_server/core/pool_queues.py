@@ -100,7 +100,7 @@ def room_in(pool: Pool, options: PoolOptions) -> dict[str, int]:
 
 
 @dataclass(slots=True)
-class Room:
+class NodeBudget:
     """Nodes that may still be requested; `place` takes some.
 
     free   nodes, by queue
@@ -117,16 +117,18 @@ class Room:
     asked: list[str] = field(default_factory=list)
 
     @staticmethod
-    def of(pool: Pool, options: PoolOptions) -> Room:
+    def of(pool: Pool, options: PoolOptions) -> NodeBudget:
         """What the limits of pool and queues allow now."""
         free, nodes = room_in(pool, options), max(0, options.max - len(pool.tickets))
-        return Room(options.asked, free, min(nodes, sum(free.values())), options.shape.processors)
+        return NodeBudget(
+            options.asked, free, min(nodes, sum(free.values())), options.shape.processors
+        )
 
-    def open(self, pool: Pool, now: float) -> Room:
+    def open(self, pool: Pool, now: float) -> NodeBudget:
         """The same without queues that are paused; nothing has been placed."""
         free = {name: n for name, n in self.free.items() if pool.pause(name).retry_s <= now}
         queues = tuple(q for q in self.queues if q.name in free)
-        return Room(queues, free, min(self.nodes, sum(free.values())), self.per_node)
+        return NodeBudget(queues, free, min(self.nodes, sum(free.values())), self.per_node)
 
     def place(
         self, job: Job | None, processors: int, *, partial: bool = False, dry: bool = False
@@ -200,7 +202,7 @@ class Stock:
     unmet  what has to be requested for them
     """
 
-    def __init__(self, there: Iterable[Unit], room: Room) -> None:
+    def __init__(self, there: Iterable[Unit], room: NodeBudget) -> None:
         self._there = sorted(there, key=lambda unit: unit.lasts_s)
         self._room = room
         self.kept: dict[str | int | None, float] = {}

@@ -14,7 +14,7 @@ from dq_server.core.model.jobs import AT_WORK, Job, JobKind, smallest_start
 from dq_server.core.model.placing import capable, growth, room
 from dq_server.core.model.points import is_resizable, next_larger
 from dq_server.core.model.pool import prospect
-from dq_server.core.model.requests import Asked, Waiting
+from dq_server.core.model.requests import Asked, WaitingRequests
 from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.state import State
 from dq_server.core.model.workers import WorkerJobs
@@ -97,7 +97,7 @@ def _asking(state: State) -> Iterator[tuple[Job, int]]:
         target = job.wanted or job.held
         if target is not None and job.spec.kind is JobKind.MALLEABLE and job.resize is None:
             yield job, target.size - job.size
-    for job in Waiting.of(state).jobs.values():
+    for job in WaitingRequests.of(state).jobs.values():
         request = Asked.of(job).request
         if request is not None:
             yield job, request.more

@@ -53,7 +53,7 @@ from dq_server.sim.errors import WorkloadError
 from dq_server.sim.feedback import Feedback
 from dq_server.sim.malleable import MalleableWorkload, resizes_nobody
 from dq_server.sim.pool import PlayedEngine, SimPool
-from dq_server.sim.records import Records
+from dq_server.sim.records import SimulatedJobs
 from dq_server.sim.resting import Resting, may_rest
 from dq_server.sim.workload import ListedWorkload, Outage, RigidWorkload, Workload
 
@@ -97,7 +97,7 @@ class Simulation:
             workload = workload.rigid
         self.workload = workload
         nodes = nodes if pool is None else pool.processors
-        self.records = Records(workload, nodes)
+        self.records = SimulatedJobs(workload, nodes)
         remembered = len(workload) if workload.follows else 0  # what others may come after
         # No ranks: so none rotate, whatever starts them on the server that the configuration is of.
         config = replace(config, confirm_vacated=False, keep_ended=remembered, keep_decisions=0,
@@ -196,7 +196,7 @@ class Simulation:
 
     # -- the loop --------------------------------------------------------------------------------
 
-    def run(self) -> Records:
+    def run(self) -> SimulatedJobs:
         """Simulate until nothing is left to happen."""
         collecting = gc.isenabled()
         gc.disable()  # millions of short-lived objects and no cycles

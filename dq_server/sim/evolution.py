@@ -38,7 +38,7 @@ from dq_server.core.model.stepfunction import StepFunction
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ProfilePlan:
     """Scheduled profiles in the order given, and their sum, the resource profile."""
 
     scheduled: tuple[ScheduledProfile, ...]
@@ -50,7 +50,7 @@ class Plan:
         return max((one.end_s for one in self.scheduled), default=0)
 
 
-def plan_offline(profiles: Iterable[EvolutionProfile], n_nodes: int, rule: FitRule) -> Plan:
+def plan_offline(profiles: Iterable[EvolutionProfile], n_nodes: int, rule: FitRule) -> ProfilePlan:
     """All applications queued at time 0, in order: nobody is delayed by one behind."""
     resource = StepFunction()
     scheduled = []
@@ -58,7 +58,7 @@ def plan_offline(profiles: Iterable[EvolutionProfile], n_nodes: int, rule: FitRu
         placed = place(requested, resource, n_nodes, rule)
         placed.take_from(resource)
         scheduled.append(placed)
-    return Plan(tuple(scheduled), resource)
+    return ProfilePlan(tuple(scheduled), resource)
 
 
 # --- what is known at a time ---------------------------------------------------------------------
@@ -197,7 +197,7 @@ class Planner:
 
 def plan_ahead(
     profiles: Sequence[EvolutionProfile], n_nodes: int, rule: FitRule, horizon_s: int
-) -> Plan:
+) -> ProfilePlan:
     """All applications queued at time 0, in order, each known only `horizon_s` seconds ahead.
 
     What came of it: the profiles as they were held in the end.
@@ -211,4 +211,4 @@ def plan_ahead(
     held = StepFunction()
     for one in scheduled:
         one.take_from(held)
-    return Plan(scheduled, held)
+    return ProfilePlan(scheduled, held)

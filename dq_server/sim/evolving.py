@@ -105,7 +105,7 @@ class Evolving:
         sim.at(now, JobEnded(action.job, action.instance, KILLED), ENDS)
 
 
-class Profiled:
+class ProfiledApplication:
     """Comes to a remap point when it is called: at once, or every `remap_s` seconds of its life.
 
     redistribution_s  what a resize costs; it computes nothing meanwhile

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from dq_server.core.model.jobs import JobSpec, JobState
 from dq_server.core.model.state import State
-from dq_server.sim.records import Records
+from dq_server.sim.records import SimulatedJobs
 from dq_server.sim.workload import Workload
 
 NEVER = "left out: comes after a job that failed or was left out"
@@ -21,7 +21,7 @@ NEVER = "left out: comes after a job that failed or was left out"
 class Feedback:
     """Which jobs of the workload were submitted, and which await the end of another one."""
 
-    def __init__(self, workload: Workload, records: Records) -> None:
+    def __init__(self, workload: Workload, records: SimulatedJobs) -> None:
         self._workload, self._records = workload, records
         self._ids: dict[int, int] = {}  # jobs that were submitted -> their ids
         self._then: dict[int, list[tuple[int, float]]] = {}  # job -> (job, think s) after its end

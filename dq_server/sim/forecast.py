@@ -29,8 +29,8 @@ from dq_server.core.scheduler import Scheduler
 from dq_server.sim.applications import Application, Iterating, Rigid
 from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
-from dq_server.sim.journal import Entry
-from dq_server.sim.records import Records
+from dq_server.sim.journal import JournalLine
+from dq_server.sim.records import SimulatedJobs
 from dq_server.sim.workload import ListedJob, ListedWorkload, RigidWorkload
 
 OWN_LEAST = 5  # ended jobs of a user, before they speak for the user's next ones
@@ -69,7 +69,7 @@ class Ended:
 
 
 @dataclass(slots=True)
-class History:
+class PastJobs:
     """Jobs that have ended: what they took of their planned time, by user, and in seconds."""
 
     ratios: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -104,7 +104,7 @@ class RunTimes:
     (1989), 1217-1241).
     """
 
-    history: History
+    history: PastJobs
     random: np.random.Generator
     _blocks: dict[str, list[float]] = field(default_factory=dict)
 
@@ -145,7 +145,7 @@ class Snapshot:
     now: float
     processors: int
     jobs: tuple[Present, ...]
-    history: History
+    history: PastJobs
     reservations: tuple[AdvanceReservation, ...] = ()
 
     @property
@@ -175,7 +175,7 @@ class _UntilStarted(Simulation):
 
     waiting: list[int]
 
-    def run(self) -> Records:
+    def run(self) -> SimulatedJobs:
         try:
             return super().run() if self.waiting else self.records
         except _AllStarted:
@@ -254,9 +254,9 @@ def _later(present: Snapshot, random: np.random.Generator) -> Iterator[ListedJob
 # --- what there is at a moment ----------------------------------------------------------------
 
 
-def of_log(jobs: RigidWorkload, played: Records, at_s: float) -> Snapshot:
+def of_log(jobs: RigidWorkload, played: SimulatedJobs, at_s: float) -> Snapshot:
     """Return the moment `at_s` of a log as it was played: what ran, waited and had ended."""
-    history, running, waiting = History(), list[Present](), list[Present]()
+    history, running, waiting = PastJobs(), list[Present](), list[Present]()
     ended: list[tuple[float, int]] = []
     for k in range(len(jobs)):
         if jobs.submit_s[k] > at_s:
@@ -275,7 +275,7 @@ def of_log(jobs: RigidWorkload, played: Records, at_s: float) -> Snapshot:
 
 
 def of_journal(
-    name: str, entries: Iterable[Entry], at_s: float | None = None
+    name: str, entries: Iterable[JournalLine], at_s: float | None = None
 ) -> tuple[Snapshot, SchedulerConfig]:
     """Return a server's newest moment, from its journal, and the configuration in force then.
 
@@ -283,7 +283,7 @@ def of_journal(
 
     Of a cluster that is down: as if all its nodes, as many as were up at one time, came back now.
     """
-    scheduler, history, now, most = Scheduler(), History(), 0.0, 0
+    scheduler, history, now, most = Scheduler(), PastJobs(), 0.0, 0
     for entry in entries:
         before = set(scheduler.state.active)
         scheduler.handle(entry.event, entry.time)
@@ -308,7 +308,7 @@ def of_journal(
     return Snapshot(name, now, processors, jobs, history, reserved), scheduler.config
 
 
-def _remember(history: History, job: Job | None, now: float) -> None:
+def _remember(history: PastJobs, job: Job | None, now: float) -> None:
     if job is not None and job.state is JobState.DONE and job.start_s is not None:
         spec = replace(job.spec, after=(), after_any=(), after_not=(), reservation="", hold=False)
         history.add(Ended(job.submit_s, spec, now - job.start_s))

@@ -24,7 +24,7 @@ from dq_server.sim.errors import WorkloadError
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JournalLine:
     """A line of a journal; `actions` as parsed JSON."""
 
     seq: int
@@ -43,7 +43,7 @@ class Difference:
     ours: list[Any] | str  # an error's text if the event was refused
 
 
-def read_journal(path: Path) -> Iterator[Entry]:
+def read_journal(path: Path) -> Iterator[JournalLine]:
     """The entries of a journal in order; WorkloadError names the file and the event at fault."""
     if path.is_dir():
         raise WorkloadError(f"{path} is a folder: name the journal, {path / 'journal.sqlite'}")
@@ -65,7 +65,7 @@ def read_journal(path: Path) -> Iterator[Entry]:
             last = seq
             try:
                 event = event_of(kind, json.loads(body))
-                yield Entry(seq, time, event, json.loads(actions))
+                yield JournalLine(seq, time, event, json.loads(actions))
             except (KeyError, TypeError, ValueError) as error:
                 raise WorkloadError(f"{path}: event {seq} ({kind}) is damaged: {error}") from error
     except sqlite3.Error as error:
@@ -82,7 +82,7 @@ def event_of(kind: str, body: Any) -> Event:
     return event
 
 
-def replay(entries: Iterator[Entry]) -> tuple[int, Difference | None]:
+def replay(entries: Iterator[JournalLine]) -> tuple[int, Difference | None]:
     """Handle the events again: how many led to the recorded actions, and the first that did not."""
     scheduler = Scheduler()
     count = 0

@@ -24,9 +24,9 @@ from dq_server.core.model.sizes import Configuration, Scalability
 from dq_server.core.scheduler import Scheduler
 from dq_server.sim.applications import Application, Iterating, Rigid
 from dq_server.sim.errors import WorkloadError
-from dq_server.sim.evolving import Profiled
-from dq_server.sim.journal import Entry
-from dq_server.sim.records import STATES, Records, Resize
+from dq_server.sim.evolving import ProfiledApplication
+from dq_server.sim.journal import JournalLine
+from dq_server.sim.records import STATES, Resize, SimulatedJobs
 from dq_server.sim.workload import ListedJob, ListedWorkload
 
 
@@ -56,10 +56,10 @@ class Lived(NamedTuple):
 
     workload: ListedWorkload
     processors: int
-    records: Records
+    records: SimulatedJobs
 
 
-def jobs_of(path: Path, entries: Iterable[Entry]) -> Lived:
+def jobs_of(path: Path, entries: Iterable[JournalLine]) -> Lived:
     """The jobs that ran to an end; WorkloadError if there was never a machine."""
     lives: dict[int, _Life] = {}
     most = 0
@@ -101,8 +101,8 @@ def jobs_of(path: Path, entries: Iterable[Entry]) -> Lived:
     return Lived(workload, most, _as_it_was(workload, most, whole))
 
 
-def _as_it_was(workload: ListedWorkload, most: int, lives: Mapping[int, _Life]) -> Records:
-    records = Records(workload, most)
+def _as_it_was(workload: ListedWorkload, most: int, lives: Mapping[int, _Life]) -> SimulatedJobs:
+    records = SimulatedJobs(workload, most)
     for k, job in enumerate(workload.jobs):
         life = lives[job.number]
         assert life.start_s is not None and life.end_s is not None, "it ran"
@@ -176,7 +176,10 @@ def _job(number: int, life: _Life, whole: Container[int]) -> ListedJob:
     if spec.profile:
         cost_s = median(life.costs_s) if life.costs_s else 0.0
         return ListedJob(
-            life.submit_s, spec, lambda: Profiled(spec.profile, redistribution_s=cost_s), number
+            life.submit_s,
+            spec,
+            lambda: ProfiledApplication(spec.profile, redistribution_s=cost_s),
+            number,
         )
     if life.points:
         on_grid = {grid: median(seconds) for grid, seconds in life.times.items()}

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dq_server.sim.errors import WorkloadError, unknown
-from dq_server.sim.records import Records
+from dq_server.sim.records import SimulatedJobs
 from dq_server.sim.swf import SwfLog, among
 from dq_server.sim.workload import MOST_NODES, RigidWorkload
 
@@ -101,7 +101,9 @@ def members(log: SwfLog, sets: Sequence[NodeSet]) -> list[Places]:
     return [np.flatnonzero(mask) for mask in masks]
 
 
-def joined(rigid: RigidWorkload, nodes: int, parts: Sequence[tuple[Places, Records]]) -> Records:
+def joined(
+    rigid: RigidWorkload, nodes: int, parts: Sequence[tuple[Places, SimulatedJobs]]
+) -> SimulatedJobs:
     """The records of simulations that had parts of these jobs, as those of one machine.
 
     nodes  processors of all of them
@@ -111,7 +113,7 @@ def joined(rigid: RigidWorkload, nodes: int, parts: Sequence[tuple[Places, Recor
         of = records.workload
         for k, place in enumerate(places.tolist()):
             sizes[place], run_s[place] = of.size(k), of.static_run_s[k]
-    whole = Records(rigid.on_sizes(sizes, run_s, rigid.estimate_s), nodes)
+    whole = SimulatedJobs(rigid.on_sizes(sizes, run_s, rigid.estimate_s), nodes)
     for places, records in parts:
         for k, place in enumerate(places.tolist()):
             whole.start_s[place], whole.end_s[place] = records.start_s[k], records.end_s[k]

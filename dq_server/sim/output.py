@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dq_server.sim.files import target_of, whole_file
-from dq_server.sim.records import STATES, Records
+from dq_server.sim.records import STATES, SimulatedJobs
 
 COLUMNS = (
     *("job_id", "submit_s", "start_s", "end_s", "processors", "wait_s", "turnaround_s"),
@@ -24,7 +24,7 @@ class Run:
     """One policy's simulation of the workload."""
 
     policy: str
-    records: Records
+    records: SimulatedJobs
     metrics: Metrics
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from dq_server.core.model.profile import FIT_RULES, EvolutionProfile, ProfileError, fit_rule
-from dq_server.sim.evolution import Plan, plan_ahead, plan_offline
+from dq_server.sim.evolution import ProfilePlan, plan_ahead, plan_offline
 from dq_server.sim.one_line import InputError, OneLineCommand
 
 
@@ -67,12 +67,12 @@ def load_profiles(path: Path, n_nodes: int) -> list[EvolutionProfile]:
         raise InputError(f"{path}: a number has too many digits") from error
 
 
-def as_json(plan: Plan) -> str:
+def as_json(plan: ProfilePlan) -> str:
     scheduled = [{"start_s": one.start_s, "steps": one.steps} for one in plan.scheduled]
     return json.dumps({"schema": 1, "scheduled": scheduled, "makespan_s": plan.makespan_s})
 
 
-def as_table(profiles: list[EvolutionProfile], plan: Plan) -> str:
+def as_table(profiles: list[EvolutionProfile], plan: ProfilePlan) -> str:
     """One aligned line per application; an expanded step shows by how much."""
     rows = [("application", "start_s", "end_s", "steps (duration_s x nodes)")]
     for number, (requested, one) in enumerate(zip(profiles, plan.scheduled, strict=True), 1):

@@ -18,7 +18,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from numpy.typing import NDArray
 
 from dq_server.sim.output import Run
-from dq_server.sim.records import Floats, Records
+from dq_server.sim.records import Floats, SimulatedJobs
 
 GANTT_JOBS, GANTT_NODES = 2000, 2048  # more than that is a grey wall
 STEPS = 400
@@ -142,7 +142,7 @@ def _costs(panel: Axes, runs: list[Run], origin_s: float, unit_s: float) -> None
     panel.legend(loc="upper left", fontsize="small")
 
 
-def _gantt(panel: Axes, records: Records, origin_s: float, unit_s: float) -> None:
+def _gantt(panel: Axes, records: SimulatedJobs, origin_s: float, unit_s: float) -> None:
     """A box per job and stay at a size; the lowest free processors are taken first."""
     colours = mpl.colormaps["tab20"].colors  # type: ignore[attr-defined]
     for k, boxes in _boxes(records).items():
@@ -151,7 +151,7 @@ def _gantt(panel: Axes, records: Records, origin_s: float, unit_s: float) -> Non
             panel.broken_barh([span], (first, count), facecolor=colours[k % 20], linewidth=0)
 
 
-def _boxes(records: Records) -> dict[int, list[tuple[int, int, float, float]]]:
+def _boxes(records: SimulatedJobs) -> dict[int, list[tuple[int, int, float, float]]]:
     """Per job: (first processor, how many, from, until) of each contiguous piece it held."""
     changes: list[tuple[float, int, int]] = []  # (time, what it is, job); releases come first
     sizes: dict[int, list[int]] = {}

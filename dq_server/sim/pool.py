@@ -23,7 +23,7 @@ from dq_server.core.model.options import decoded
 from dq_server.core.model.pool import PoolOptions
 from dq_server.sim.applications import ENDS
 from dq_server.sim.errors import WorkloadError
-from dq_server.sim.records import Floats, Records
+from dq_server.sim.records import Floats, SimulatedJobs
 
 UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 HOUR_S = 3600.0
@@ -213,7 +213,9 @@ class PlayedEngine:
         self._at(now, NodeLeft(action.node), ENDS)
 
 
-def costs(records: Records, pool: SimPool, always_on: Records) -> dict[str, float | int]:
+def costs(
+    records: SimulatedJobs, pool: SimPool, always_on: SimulatedJobs
+) -> dict[str, float | int]:
     """What the nodes of a run cost, by name; the machine that is always on is paid for from the
     first submission to the last end.
 

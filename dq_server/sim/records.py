@@ -52,7 +52,7 @@ def _percentiles(name: str, values: Floats) -> dict[str, float]:
     return {f"median_{name}": median, f"p95_{name}": p95}
 
 
-class Records:
+class SimulatedJobs:
     """Filled by a Simulation, then read. Jobs are counted as in the workload, from 0."""
 
     def __init__(self, workload: Workload, nodes: int) -> None:

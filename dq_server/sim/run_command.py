@@ -30,7 +30,7 @@ from dq_server.sim.one_line import InputError, OneLineCommand
 from dq_server.sim.output import Run, as_json, as_table, notes_of, write_csv
 from dq_server.sim.pool import costs, read_pool
 from dq_server.sim.progress import progress
-from dq_server.sim.records import Records
+from dq_server.sim.records import SimulatedJobs
 from dq_server.sim.swf import only, processors_of, read_swf
 from dq_server.sim.toml_workload import read_outages, read_reservations, read_toml, since
 from dq_server.sim.workload import (
@@ -245,7 +245,7 @@ def run(
     click.echo(as_json(jobs.name, nodes, runs, made) if json_wanted else as_table(runs, wide))
 
 
-def _run(simulation: Simulation, title: str, warm_up_days: float | None) -> Records:
+def _run(simulation: Simulation, title: str, warm_up_days: float | None) -> SimulatedJobs:
     jobs = simulation.workload
     with progress(title, len(jobs), lambda: simulation.submitted):
         records = simulation.run()

@@ -58,7 +58,7 @@ _KIB = {"K": 1.0, "": 1024.0, "M": 1024.0, "G": 1024.0**2, "T": 1024.0**3, "P": 
 
 
 @dataclass(slots=True)
-class Record:
+class SacctLine:
     """A line of sacct that is a job, or a component or an earlier start of one. Seconds, or -1.
 
     component  of a heterogeneous job: 0, 1 ...; "": it is none
@@ -81,7 +81,7 @@ class Record:
 class Accounting:
     """The jobs of an output of sacct, by submission, and what was odd about it."""
 
-    jobs: list[Record]
+    jobs: list[SacctLine]
     unit: Unit
     notes: Counter[str] = field(default_factory=Counter)
 
@@ -172,7 +172,7 @@ def _read(
     columns = head.removesuffix("|").split("|")
     unit = _check_columns(path, columns, unit)
     notes: Counter[str] = Counter()
-    records: dict[str, list[Record]] = {}
+    records: dict[str, list[SacctLine]] = {}
     seen: set[str] = set()
     for number, line in numbered:
         if not line.strip():
@@ -227,7 +227,7 @@ def _check_columns(path: Path, columns: Sequence[str], unit: Unit | None) -> Uni
     return unit
 
 
-def _record(row: Mapping[str, str], unit: Unit, zone: tzinfo) -> Record:
+def _record(row: Mapping[str, str], unit: Unit, zone: tzinfo) -> SacctLine:
     submit_s = _time(row["Submit"], zone)
     start_s, end_s = _time(row.get("Start", ""), zone), _time(row.get("End", ""), zone)
     if submit_s < 0:
@@ -236,7 +236,7 @@ def _record(row: Mapping[str, str], unit: Unit, zone: tzinfo) -> Record:
     names = (row.get("User", ""), row.get("Account", row.get("Group", "")),
              row.get("JobName", ""), row.get("QOS", ""), row.get("Partition", ""))  # fmt: skip
     size = _size(row, unit)
-    return Record(
+    return SacctLine(
         base if plus else row.get("JobIDRaw") or base,
         component,
         row["State"].split(" ")[0].upper(),
@@ -318,7 +318,7 @@ def _memory_kib(row: Mapping[str, str], size: int, unit: Unit) -> float:
     return round(whole / (processors if unit == "processors" else nodes))
 
 
-def _job(records: list[Record], notes: Counter[str]) -> Record | None:
+def _job(records: list[SacctLine], notes: Counter[str]) -> SacctLine | None:
     """One job of all records with its number; None, counted, if it cannot be one."""
     records.sort(key=_place)
     starts = [list(same) for _, same in groupby(records, key=_place)]
@@ -349,6 +349,6 @@ def _job(records: list[Record], notes: Counter[str]) -> Record | None:
     return job
 
 
-def _place(record: Record) -> tuple[float, float]:
+def _place(record: SacctLine) -> tuple[float, float]:
     """Of the starts of a job: one that has not started is the last of its submission."""
     return record.submit_s, record.start_s if record.start_s >= 0 else float("inf")

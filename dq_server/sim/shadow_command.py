@@ -21,7 +21,7 @@ from dq_server.sim.journal import read_journal
 from dq_server.sim.journal_workload import Lived, jobs_of
 from dq_server.sim.one_line import InputError, OneLineCommand
 from dq_server.sim.output import Run, aligned, as_table, notes_of
-from dq_server.sim.records import Records
+from dq_server.sim.records import SimulatedJobs
 
 AS_IT_WAS = "as it was"
 SHOWN = ("jobs", "mean_wait_s", "mean_turnaround_s", "mean_bounded_slowdown", "p95_wait_s",
@@ -105,7 +105,7 @@ def _compared(
     return "\n".join(parts)
 
 
-def _sooner(was: Records, run: Run) -> str:
+def _sooner(was: SimulatedJobs, run: Run) -> str:
     """How many jobs would have ended sooner, and how many later."""
     gain_s = np.frombuffer(was.end_s)[was.ran] - np.frombuffer(run.records.end_s)[was.ran]
     sooner, later = (gain_s > SAME_S).sum(), (gain_s < -SAME_S).sum()

@@ -52,7 +52,7 @@ from dq_server.core.model.workers import Workers, sizes_between
 from dq_server.sim import node_tables
 from dq_server.sim.applications import MOST_ITERATIONS, Application, Crew, Iterating, Rigid
 from dq_server.sim.errors import WorkloadError
-from dq_server.sim.evolving import Evolving, Profiled
+from dq_server.sim.evolving import Evolving, ProfiledApplication
 from dq_server.sim.workload import MOST_SIZES, ListedJob, ListedWorkload, Outage
 
 _NUMBERS = {"submit_s", "run_s", "rho", "redistribution_s", "estimate_s", "walltime_s"}
@@ -338,7 +338,7 @@ def _profiled(
     remap_s = float(table.get("remap_s", 0.0))
     cost_s = float(table.get("redistribution_s", 0.0))
     run_s = float(sum(duration_s for duration_s, _ in profile))
-    return lambda: Profiled(profile, remap_s, cost_s), run_s, None
+    return lambda: ProfiledApplication(profile, remap_s, cost_s), run_s, None
 
 
 def _evolving(

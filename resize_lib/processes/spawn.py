@@ -27,7 +27,7 @@ from resize_lib.waiting import idle_bcast
 
 
 @dataclass(frozen=True)
-class Call:
+class SpawnArguments:
     """The arguments of MPI_Comm_spawn."""
 
     command: list[str]
@@ -59,7 +59,7 @@ class SpawnBackend:
         self.name = f"{launcher.name}, growth by spawn"
         self._parent = MPI.Comm.Get_parent()
         self.spawned = self._parent != MPI.COMM_NULL
-        self._wanted: Call | None = None
+        self._wanted: SpawnArguments | None = None
 
     def start(self, reserve: Reserve | None = None) -> MPI.Intracomm:
         remember_sources()
@@ -86,7 +86,7 @@ class SpawnBackend:
         check_hosts(hosts)
         command, where = checked_command()
         info = {**self._launcher.spawn_info(hosts, world), "wdir": where}
-        self._wanted = Call(command, list(hosts), info)
+        self._wanted = SpawnArguments(command, list(hosts), info)
 
     def expand_ready(self, wait_s: float = 0.0) -> bool:  # noqa: ARG002 - they start at once
         return self._wanted is not None

@@ -26,7 +26,7 @@ from resize_lib import tags
 from resize_lib.descriptors import ProcessGrid
 from resize_lib.protection import generations
 from resize_lib.protection.generations import Copy
-from resize_lib.protection.partfile import Part, open_part
+from resize_lib.protection.partfile import PartHeader, open_part
 from resize_lib.protection.state import ProtectionError
 from resize_lib.redistribution.agreement import gather_texts
 from resize_lib.redistribution.messages import pieces_of
@@ -220,7 +220,7 @@ class Parts:
             generations.part_path(stored.folder(host) / name, part)
             for part, (host, _) in enumerate(chosen.files)
         ]
-        self._open: dict[int, Part] = {}
+        self._open: dict[int, PartHeader] = {}
         self._descriptors = ExitStack()
 
     def __enter__(self) -> Parts:
@@ -229,7 +229,7 @@ class Parts:
     def __exit__(self, *_: object) -> None:
         self._descriptors.close()
 
-    def __call__(self, part: int) -> Part:
+    def __call__(self, part: int) -> PartHeader:
         """One part, which this machine has or which was fetched."""
         if part not in self._open:
             self._open[part] = open_part(self._paths[part])

@@ -71,7 +71,7 @@ Block: TypeAlias = ArrayBlock | BytesBlock
 
 
 @dataclass(slots=True)
-class Part:
+class PartHeader:
     """A file's header: `blocks` says for each name where it is and what it means."""
 
     path: Path
@@ -148,7 +148,7 @@ def write_part(
     return out.size, out.sum
 
 
-def open_part(path: Path) -> Part:
+def open_part(path: Path) -> PartHeader:
     """Read a part's header. ProtectionError if it makes no sense, OSError if it is not there."""
     with path.open("rb") as f:
         start = f.read(len(MAGIC) + 8)
@@ -158,7 +158,7 @@ def open_part(path: Path) -> Part:
         header = f.read(length)
     try:
         found = json.loads(header)
-        return Part(path, ProcessGrid(*found["grid"]), found["rank"], found["blocks"])
+        return PartHeader(path, ProcessGrid(*found["grid"]), found["rank"], found["blocks"])
     except (ValueError, KeyError, TypeError) as e:
         raise ProtectionError(f"{path}: the header is damaged: {e}") from e
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from resize_lib.declared.packed import Packed
 from resize_lib.descriptors import Custom, Distributed, ProcessGrid
 from resize_lib.protection.chosen import Chosen, CopyDisk, is_absence, newest
-from resize_lib.protection.partfile import Layout, Part
+from resize_lib.protection.partfile import Layout, PartHeader
 from resize_lib.protection.state import ProtectionError
 from resize_lib.redistribution.agreement import gather_texts
 from resize_lib.redistribution.blocks import Part as Items
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 PATIENCE_S = 5.0  # for parts that an agent of a node the job had left is still saving
 LOOK_AGAIN_S = 0.2
 
-Open = Callable[[int], Part]  # the part of an old rank
+Open = Callable[[int], PartHeader]  # the part of an old rank
 Empty = Callable[[tuple[int, ...], np.dtype[Any], Order], NDArray[Any]]
 
 

@@ -71,7 +71,7 @@ def of(value: Any, barred: Barred) -> Fingerprint:
 
     barred: whether the memory of an array must not be touched
     """
-    reader = _Reader(barred)
+    reader = _Walk(barred)
     reader.read(value, 0)
     return Fingerprint(reader.digest(), _few(reader.numbers), text(value, barred))
 
@@ -192,7 +192,7 @@ def _few(numbers: list[float]) -> list[float]:
     return [*np.bincount(group, array).tolist(), *np.bincount(group, weighted).tolist()]
 
 
-class _Reader:
+class _Walk:
     """Takes in a value, structure by structure."""
 
     def __init__(self, barred: Barred) -> None:

@@ -98,7 +98,7 @@ def _places_that_differ(told: Told, mine: Told) -> list[Path]:
     return [path for path in places if mine.why or mine.digest(path) != told.digest(path)]
 
 
-def _equal_values(packed: packing.Packed, survey: Survey, known: Known) -> set[Path]:
+def _equal_values(packed: packing.PackedState, survey: Survey, known: Known) -> set[Path]:
     try:
         theirs: dict[Path, Any] = packing.unpack(
             packed.payload, packed.large, list(packed.sizes), survey.anchors, known.find

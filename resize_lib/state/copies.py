@@ -26,7 +26,7 @@ from mpi4py import MPI
 from dq_client.check.facts import Variable
 from resize_lib.before_arrival import agree_to_join
 from resize_lib.mistakes import caller
-from resize_lib.protection.partfile import Part
+from resize_lib.protection.partfile import PartHeader
 from resize_lib.same_values import differing_value
 from resize_lib.server_link import say
 from resize_lib.state import iterators, objects, packing, verdict
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 VARIABLES = "the program's variables"  # a block of each part; no declared name has spaces
 _Places = dict[Path, Place]
-Parts: TypeAlias = Callable[[int], Part]
+Parts: TypeAlias = Callable[[int], PartHeader]
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ class Copies:
                 files[path] = contents
         return files, ""
 
-    def _pack(self, found: Survey, places: _Places) -> packing.Packed:
+    def _pack(self, found: Survey, places: _Places) -> packing.PackedState:
         return packing.pack(places, found.anchors, Known(self._session).name)
 
     def differing_value(self, comm: MPI.Intracomm) -> str:
@@ -280,7 +280,7 @@ class Copies:
         return why
 
 
-def _own_of(part: Part) -> Own:
+def _own_of(part: PartHeader) -> Own:
     found: Own = MPI.pickle.loads(part.pieces(VARIABLES)[0])
     return found
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from resize_lib.mistakes import Mistake, caller
 from resize_lib.state import digests
-from resize_lib.state.program import LOOPS, Items, Sequences
+from resize_lib.state.program import LOOPS, LoopItems, Sequences
 
 CSV_READER = type(csv.reader([]))
 STANDARD = (0, 1, 2)  # output that goes to the job's files
@@ -160,7 +160,7 @@ def _wraps(value: Any) -> bool:
     return isinstance(value, BUILT_IN) or type(value).__module__ == "itertools"
 
 
-def sequences(items: Sequence[Items | None], running: Iterable[Any]) -> Sequences:
+def sequences(items: Sequence[LoopItems | None], running: Iterable[Any]) -> Sequences:
     """What loops that run are over, and iterators beside them.
 
     running: what rs.iterations has returned for these loops

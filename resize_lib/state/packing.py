@@ -37,7 +37,7 @@ MADV_POPULATE_WRITE = 23  # from Linux 5.14 on
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackedState:
     """Values of places as bytes.
 
     large: the contents of large arrays, which `payload` refers to, in order; not copied
@@ -137,7 +137,7 @@ def pack(
     places: Mapping[Path, Place],
     anchors: Anchors,
     name_of: Callable[[Any], Name | None],
-) -> Packed:
+) -> PackedState:
     """The values of these places now.
 
     name_of: what stands for an object of the session
@@ -177,7 +177,7 @@ def pack(
                 if begin + sizes[path] > limit:
                     raise _too_much(sizes, anchors, limit)
             else:
-                return Packed(buffer.getvalue(), pickler.large, sizes, failed, contents)
+                return PackedState(buffer.getvalue(), pickler.large, sizes, failed, contents)
 
 
 def _why_not(error: Exception) -> str:

@@ -99,7 +99,7 @@ class Scope:
         ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(self.frame), ctypes.c_int(1))
 
 
-class Items:
+class LoopItems:
     """What a loop is over. A rank that joins has a sequence of its own, until it gets the job's.
 
     sequence: None where the loop is over numbers
@@ -129,7 +129,7 @@ class Sequences(Scope):
     beside: iterators that stand beside the loops of this file in a zip; read, and never bound
     """
 
-    loops: tuple[Items | None, ...] = ()
+    loops: tuple[LoopItems | None, ...] = ()
     beside: tuple[Any, ...] = ()
 
     def variables(self) -> dict[str, Any]:
@@ -142,7 +142,7 @@ class Sequences(Scope):
         """One of them."""
         return self.variables()[name]
 
-    def items(self, name: str) -> Items | None:
+    def items(self, name: str) -> LoopItems | None:
         """Those that a variable stands for; None: it is an iterator beside a loop."""
         return None if name.startswith(BESIDE) else self.loops[int(name.removeprefix(ITEMS)) - 1]
 

@@ -8,7 +8,7 @@ import pytest
 
 from dq_server.core.explain import explain
 from dq_server.core.features.draining import Drains, holders, state_of
-from dq_server.core.features.profiles import Promise
+from dq_server.core.features.profiles import ProfilePromise
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRemap, KillJob, NodeEmptied, Outcome, StartJob
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition, UnknownNode
@@ -265,7 +265,7 @@ def test_a_job_with_a_profile_leaves_for_a_size_that_it_has(cluster: MakeCluster
     drain(c, "n01")
     assert (c.point(job, 1.0).what, job.allocation) == ("shrink", [2, 3])
     assert c.point(job, 1.0).what == "expand"  # elsewhere, as its profile says
-    assert (job.allocation, Promise.of(job).step) == ([2, 3, 4, 5], 0)
+    assert (job.allocation, ProfilePromise.of(job).step) == ([2, 3, 4, 5], 0)
 
 
 def test_what_the_application_gives_back_comes_first(cluster: MakeCluster) -> None:

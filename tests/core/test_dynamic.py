@@ -11,7 +11,14 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRequest, RequestAnswer
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
 from dq_server.core.model.jobs import Job
-from dq_server.core.model.requests import Asked, DfsConfig, DfsLimits, Ledger, Waiting, per_user
+from dq_server.core.model.requests import (
+    Asked,
+    DfsConfig,
+    DfsLimits,
+    Ledger,
+    WaitingRequests,
+    per_user,
+)
 from tests.core.cluster import Cluster, MakeCluster, answered
 
 HOUR = 3600.0
@@ -254,7 +261,7 @@ def test_a_job_that_ends_gives_back_what_was_granted_and_asks_no_more(cluster: M
     c.submit(1)
     ask(c, waits, 1, timeout_s=100)
     c.do(ev.KillRequested(waits.id))
-    assert not Waiting.of(c.scheduler.state).jobs
+    assert not WaitingRequests.of(c.scheduler.state).jobs
     c.end(waits, -9)
     assert c.scheduler.state.idle == 5
 
@@ -404,7 +411,7 @@ def test_a_request_waits_on_while_its_job_leaves_a_node(cluster: MakeCluster) ->
     assert ask(c, job, 2, timeout_s=100.0).what == "waiting"
     c.do(ev.DrainRequested("n03"))
     assert c.point(job, 1.0).what == "expand"
-    assert list(Waiting.of(c.scheduler.state).jobs) == [job.id]
+    assert list(WaitingRequests.of(c.scheduler.state).jobs) == [job.id]
     assert c.point(job, 1.0).what == "shrink"
     assert job.allocation == [0, 1, 4]
     c.now = 200.0

@@ -22,7 +22,7 @@ from dq_server.core.model.profile import (
     place,
 )
 from dq_server.core.model.stepfunction import StepFunction
-from dq_server.sim.evolution import Plan, plan_offline
+from dq_server.sim.evolution import ProfilePlan, plan_offline
 from harness.plan_metrics import check_plan, measure
 from tests.core.test_stepfunction import check_lists
 
@@ -75,9 +75,9 @@ def test_the_check_notices_a_broken_plan() -> None:
         for one in scheduled:
             one.take_from(total)
         with pytest.raises(InvariantViolation):
-            check_plan(queue, Plan(scheduled, total), NODES, rule)
+            check_plan(queue, ProfilePlan(scheduled, total), NODES, rule)
     with pytest.raises(InvariantViolation, match="sum to"):
-        check_plan(queue, Plan(good.scheduled, StepFunction()), NODES, rule)
+        check_plan(queue, ProfilePlan(good.scheduled, StepFunction()), NODES, rule)
 
 
 def test_giving_back_leaves_no_trace() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import Action, AnswerRequest, JobAccepted
 from dq_server.core.model.jobs import Job, JobState
-from dq_server.core.model.requests import DfsConfig, DfsLimits, Ledger, Waiting
+from dq_server.core.model.requests import DfsConfig, DfsLimits, Ledger, WaitingRequests
 from tests.core.cluster import Cluster, MakeCluster
 
 HOUR = 3600.0
@@ -27,9 +27,9 @@ def test_a_request_that_waits_ends_with_its_job(cluster: MakeCluster) -> None:
     asking = c.submit(2, kind="evolving", estimate_s=HOUR)
     c.submit(2, estimate_s=HOUR)
     assert ask(c, asking, 1, timeout_s=100.0) == "waiting"
-    assert list(Waiting.of(c.scheduler.state).jobs) == [asking.id]
+    assert list(WaitingRequests.of(c.scheduler.state).jobs) == [asking.id]
     c.end(asking)
-    assert not Waiting.of(c.scheduler.state).jobs
+    assert not WaitingRequests.of(c.scheduler.state).jobs
 
 
 def test_delays_charged_to_a_job_that_stops_waiting_are_forgotten(cluster: MakeCluster) -> None:

@@ -15,7 +15,7 @@ from dq_server.core.model.actions import Action, AskNodes
 from dq_server.core.model.errors import ConfigError, InfeasibleRequest, SchedulerError
 from dq_server.core.model.jobs import Job, JobKind
 from dq_server.core.model.pool import Pool, PoolOptions, PoolQueue, TicketState
-from dq_server.core.pool_queues import Room, Stock, Unit, needs_s, preferred, usable_s
+from dq_server.core.pool_queues import NodeBudget, Stock, Unit, needs_s, preferred, usable_s
 from dq_server.core.settings import from_tables
 from dq_server.live.store import snapshot
 from tests.core.cluster import Cluster
@@ -226,7 +226,7 @@ def test_nodes_are_placed_within_all_limits(
     per_node: int,
 ) -> None:
     free = {q.name: most if q.max is None else q.max for q in queues}
-    room = Room(queues, dict(free), most, per_node)
+    room = NodeBudget(queues, dict(free), most, per_node)
     for job, size in jobs_of(drawn):
         before, left = [*room.asked], dict(room.free)
         fits = room.place(job, size, dry=True)
@@ -254,7 +254,7 @@ def test_what_is_there_is_used_before_any_is_asked_for(
     drawn: list[tuple[float | None, bool, int]],
     there: list[tuple[float, int]],
 ) -> None:
-    room = Room(queues, {q.name: 3 if q.max is None else q.max for q in queues}, 5, 2)
+    room = NodeBudget(queues, {q.name: 3 if q.max is None else q.max for q in queues}, 5, 2)
     units = [Unit(lasts_s, count, number) for number, (lasts_s, count) in enumerate(there)]
     stock, have = Stock(units, room), sum(count for _, count in there)
     for job, size in jobs_of(drawn):

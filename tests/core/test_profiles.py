@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dq_server.core.explain import explain
-from dq_server.core.features.profiles import Promise
+from dq_server.core.features.profiles import ProfilePromise
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import CallRemap, KillJob, WarnJob
 from dq_server.core.model.errors import (
@@ -30,7 +30,7 @@ EASY = {"start": "easy", "resize": "none"}
 
 def promised(job: Job) -> ScheduledProfile:
     """When the job gets what, as the scheduler has promised it."""
-    scheduled = Promise.of(job).scheduled
+    scheduled = ProfilePromise.of(job).scheduled
     assert scheduled is not None
     return scheduled
 
@@ -158,7 +158,9 @@ def test_promises_are_those_of_the_papers_planner(
         jobs[evolve(c, *one.steps).id] = planner.submit(len(jobs) + 1, one, now)
         now += 1
         obey(c, now)
-    assert {number: Promise.of(c.scheduler.state.job(number)).scheduled for number in jobs} == jobs
+    assert {
+        number: ProfilePromise.of(c.scheduler.state.job(number)).scheduled for number in jobs
+    } == jobs
 
 
 def test_the_cluster_is_late_all_later_steps_move(cluster: MakeCluster) -> None:
@@ -225,7 +227,7 @@ def test_a_shrink_that_is_under_way_gets_its_own_grace(cluster: MakeCluster) -> 
     until(c, 94)
     assert job.state is JobState.RUNNING
     c.do(ev.ResizeCommitted(job.id, 1, answer.resize_id))
-    assert (job.size, Promise.of(job).behind_s) == (1, None)
+    assert (job.size, ProfilePromise.of(job).behind_s) == (1, None)
     until(c, 160)
 
 
@@ -233,7 +235,11 @@ def test_an_unknown_end_keeps_a_profile_out_of_sight_until_it_is_over(cluster: M
     c = cluster(4, **EASY)
     other = c.submit(2)
     job = evolve(c, (10, 1), (10, 3))
-    assert (job.size, Promise.of(job).scheduled, why(c, job)) == (0, None, ["profile_not_in_sight"])
+    assert (job.size, ProfilePromise.of(job).scheduled, why(c, job)) == (
+        0,
+        None,
+        ["profile_not_in_sight"],
+    )
     until(c, 5.5)
     c.end(other)
     assert promised(job).start_s == 6, "whole seconds"
@@ -281,7 +287,7 @@ def test_a_held_profile_is_promised_nothing(cluster: MakeCluster) -> None:
     c.do(ev.ReleaseRequested(job.id))
     assert promised(job).start_s == 100
     c.do(ev.HoldRequested(job.id))
-    assert (Promise.of(job).scheduled, c.scheduler.next_wakeup(c.now)) == (None, None)
+    assert (ProfilePromise.of(job).scheduled, c.scheduler.next_wakeup(c.now)) == (None, None)
 
 
 def test_nothing_is_promised_while_nothing_is_granted(cluster: MakeCluster) -> None:
@@ -294,7 +300,7 @@ def test_nothing_is_promised_while_nothing_is_granted(cluster: MakeCluster) -> N
     assert ask(c, job).reason.code == "paused"
     c.do(ev.GrantsPaused(False))
     assert job.state is JobState.RUNNING, "it could not release anything"
-    assert (waiting.size, Promise.of(waiting).behind_s) == (0, 500)
+    assert (waiting.size, ProfilePromise.of(waiting).behind_s) == (0, 500)
     c.end(job)
     assert (waiting.size, promised(waiting).start_s) == (4, 500)
 
@@ -392,7 +398,7 @@ def test_one_that_waits_for_a_node_to_be_empty_is_not_killed_for_what_it_holds(
     second = evolve(c, (10, 2))
     c.now = 10.0
     c.do(ev.JobEnded(first.id, first.instance, 0), vacate=False)
-    assert Promise.of(second).behind_s == 10.0
+    assert ProfilePromise.of(second).behind_s == 10.0
     c.now = 100.0
     c.do(ev.Tick())
     assert state(second) is JobState.QUEUED
@@ -407,7 +413,7 @@ def test_one_that_is_tried_again_is_promised_another_start(cluster: MakeCluster)
     c.now = 4.0
     c.do(ev.JobEnded(job.id, job.instance, 1), vacate=False)
     assert state(job) is JobState.RESTARTING
-    assert Promise.of(job).scheduled is None
+    assert ProfilePromise.of(job).scheduled is None
     c.now = 6.0
     c.do(ev.ProcessorsVacated(job.id))
     assert (state(job), promised(job).start_s, job.retries) == (JobState.RUNNING, 6, 1)

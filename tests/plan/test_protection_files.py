@@ -95,7 +95,7 @@ def test_written_at_any_size_read_at_any_other(move: Move) -> None:
             size, total = write_part(path, old, rank, blocks, sync=False)
             assert partfile.checksum_of(path) == (size, total)
 
-        def open_old(rank: int) -> partfile.Part:
+        def open_old(rank: int) -> partfile.PartHeader:
             return open_part(generations.part_path(Path(folder), rank))
 
         assert open_old(0).pieces("first") == [b"x", b""]
@@ -127,7 +127,7 @@ def test_what_an_application_packs_itself(
             path = generations.part_path(Path(folder), rank)
             write_part(path, old, rank, {"P": BytesBlock(pieces)}, sync=False)
 
-        def open_old(rank: int) -> partfile.Part:
+        def open_old(rank: int) -> partfile.PartHeader:
             return open_part(generations.part_path(Path(folder), rank))
 
         opened = [  # by each new rank that there is

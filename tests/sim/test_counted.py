@@ -16,13 +16,13 @@ from dq_server.sim.counted import suffices
 from dq_server.sim.engine import Simulation
 from dq_server.sim.malleable import Malleability, MalleableWorkload
 from dq_server.sim.output import Run, csv_lines
-from dq_server.sim.records import Records
+from dq_server.sim.records import SimulatedJobs
 from dq_server.sim.workload import Follows, RigidWorkload, Workload
 from harness.generators.kit import INTENSIVE, NODES, kit_like
 from harness.generators.lublin import lublin
 
 
-def text(records: Records) -> list[str]:
+def text(records: SimulatedJobs) -> list[str]:
     """All that `dq sim run` says about a run."""
     metrics = [f"{name} {value!r}" for name, value in records.metrics().items()]
     return [*csv_lines([Run("policy", records, {})]), *metrics, str(sorted(records.notes.items()))]

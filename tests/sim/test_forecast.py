@@ -22,7 +22,7 @@ from dq_server.sim.engine import Simulation
 from dq_server.sim.forecast import (
     DAY_S,
     Ended,
-    History,
+    PastJobs,
     Present,
     RunTimes,
     StartForecast,
@@ -31,7 +31,7 @@ from dq_server.sim.forecast import (
     of_journal,
     of_log,
 )
-from dq_server.sim.journal import Entry
+from dq_server.sim.journal import JournalLine
 from dq_server.sim.malleable import Malleability, MalleableWorkload
 from dq_server.sim.workload import RigidWorkload
 from harness.generators.lublin import lublin
@@ -72,7 +72,7 @@ def test_how_a_server_starts_ranks_changes_no_simulation() -> None:
 
 
 def test_a_running_job_is_drawn_beyond_what_it_has_run() -> None:
-    history, random = History(), np.random.default_rng(0)
+    history, random = PastJobs(), np.random.default_rng(0)
     jobs = RigidWorkload("log", [0], [100], [1], [100], users=[1])
     for ratio in (0.1, 0.2, 0.5, 0.8, 0.9):
         history.add(took(1, 100.0, 100.0 * ratio))
@@ -84,7 +84,7 @@ def test_a_running_job_is_drawn_beyond_what_it_has_run() -> None:
 
 
 def test_a_user_with_few_ended_jobs_is_drawn_from_everybody() -> None:
-    history, random = History(), np.random.default_rng(0)
+    history, random = PastJobs(), np.random.default_rng(0)
     jobs = RigidWorkload("log", [0], [100], [1], [100], users=[7])
     history.add(took(7, 100.0, 10.0))
     for _ in range(9):
@@ -96,7 +96,7 @@ def test_a_user_with_few_ended_jobs_is_drawn_from_everybody() -> None:
 
 
 def test_the_jobs_of_a_user_are_long_or_short_together() -> None:
-    history, random = History(), np.random.default_rng(0)
+    history, random = PastJobs(), np.random.default_rng(0)
     jobs = RigidWorkload("log", [0], [100], [1], [100], users=[1])
     for k in range(100):
         history.add(took(1, 100.0, 10.0 if k < 50 else 90.0))
@@ -108,14 +108,14 @@ def test_the_jobs_of_a_user_are_long_or_short_together() -> None:
 
 
 def test_later_submissions_are_those_from_the_same_time_of_an_earlier_day_on() -> None:
-    history, random, now = History(), np.random.default_rng(0), 10 * DAY_S
+    history, random, now = PastJobs(), np.random.default_rng(0), 10 * DAY_S
     for day in range(10):
         history.add(took(1, 100.0, 50.0, day * DAY_S + 60.0))
         history.add(took(1, 100.0, 50.0, day * DAY_S - 60.0))
     for _ in range(20):
         came = [in_s for in_s, _ in history.later(now, random)]
         assert came and set(came) <= {60.0, DAY_S - 60.0, DAY_S + 60.0, 2 * DAY_S - 60.0}
-    assert list(History().later(now, random)) == []
+    assert list(PastJobs().later(now, random)) == []
 
 
 def test_an_interval_is_wider_than_that_of_the_draws_and_never_before_now() -> None:
@@ -189,8 +189,8 @@ def test_a_journal_that_is_none_is_refused(tmp_path: Path) -> None:
     assert done.exit_code == 2 and "no such journal" in done.stderr
 
 
-def entries(*happened: tuple[float, Any]) -> list[Entry]:
-    return [Entry(k, time, event, []) for k, (time, event) in enumerate(happened, start=1)]
+def entries(*happened: tuple[float, Any]) -> list[JournalLine]:
+    return [JournalLine(k, time, event, []) for k, (time, event) in enumerate(happened, start=1)]
 
 
 def spec(size: int, **more: Any) -> JobSpec:

@@ -17,7 +17,7 @@ from dq_server.core.settings import configured, named_config
 from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.evolution import plan_offline
-from dq_server.sim.evolving import Profiled
+from dq_server.sim.evolving import ProfiledApplication
 from dq_server.sim.toml_workload import read_toml
 from dq_server.sim.workload import ListedJob, ListedWorkload, configuration
 from harness.examples import examples
@@ -151,7 +151,8 @@ def test_who_does_not_come_in_time_is_killed(tmp_path: Path) -> None:
 @settings(deadline=None, max_examples=examples(60))
 def test_a_queue_of_profiles_ends_as_the_paper_plans_it(queue: Any, fit: Any) -> None:
     jobs = [
-        ListedJob(0.0, _spec(one), partial(Profiled, one.steps), k) for k, one in enumerate(queue)
+        ListedJob(0.0, _spec(one), partial(ProfiledApplication, one.steps), k)
+        for k, one in enumerate(queue)
     ]
     config = configured(named_config("easy"), fit=fit)
     records = Simulation(ListedWorkload("profiles", jobs), NODES, config).run()

@@ -13,7 +13,7 @@ from dq_server.core.settings import configured, named_config
 from dq_server.sim.applications import Application, Iterating
 from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
-from dq_server.sim.records import Records
+from dq_server.sim.records import SimulatedJobs
 from dq_server.sim.toml_workload import read_toml
 
 JOB = """
@@ -26,7 +26,7 @@ redistribution_s = 1
 """
 
 
-def run(path: Path, text: str, **config: Any) -> tuple[list[str], Records]:
+def run(path: Path, text: str, **config: Any) -> tuple[list[str], SimulatedJobs]:
     """The grids that the job computed on, and the records."""
     path.write_text(text)
     workload = read_toml(path)

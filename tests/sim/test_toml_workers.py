@@ -10,7 +10,7 @@ from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.settings import configured
 from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
-from dq_server.sim.records import Records
+from dq_server.sim.records import SimulatedJobs
 from dq_server.sim.toml_workload import read_toml
 
 OTHERS = """
@@ -31,7 +31,7 @@ work_s = 100
 """
 
 
-def simulated(tmp_path: Path, text: str, **config: object) -> Records:
+def simulated(tmp_path: Path, text: str, **config: object) -> SimulatedJobs:
     file = tmp_path / "jobs.toml"
     file.write_text(text)
     return Simulation(read_toml(file), 8, configured(SchedulerConfig(), **config)).run()

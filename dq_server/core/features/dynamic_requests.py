@@ -29,7 +29,14 @@ from dq_server.core.model.jobs import Job, JobKind, JobState
 from dq_server.core.model.placing import claim, find, room
 from dq_server.core.model.quota_use import bound
 from dq_server.core.model.reasons import Reason, because, declare
-from dq_server.core.model.requests import Asked, DfsConfig, DynamicRequest, Ledger, Release, Waiting
+from dq_server.core.model.requests import (
+    Asked,
+    DfsConfig,
+    DynamicRequest,
+    Ledger,
+    Release,
+    WaitingRequests,
+)
 from dq_server.core.model.state import State
 from dq_server.core.planning import INF, free
 from dq_server.core.planning.backfill import Delays, end_of
@@ -60,7 +67,7 @@ class Requests(Feature):
         _check_size(turn.state, job, job.size + event.more)
         deadline_s = turn.now + event.timeout_s
         Asked.of(job).request = DynamicRequest(event.request, event.more, turn.now, deadline_s)
-        Waiting.of(turn.state).jobs[job.id] = job
+        WaitingRequests.of(turn.state).jobs[job.id] = job
         turn.schedule()
 
     @handles(ev.DynamicReleased)
@@ -88,7 +95,7 @@ class Requests(Feature):
 
     def starts(self, turn: Turn) -> list[Start]:
         """Grant, reject or keep waiting every request, first come first served. Nobody starts."""
-        waiting = Waiting.of(turn.state).jobs
+        waiting = WaitingRequests.of(turn.state).jobs
         if waiting:
             depth = turn.config.of(DfsConfig).reservation_delay_depth
             planned = Delays(turn.state, turn.config, turn.now, depth)
@@ -105,7 +112,7 @@ class Requests(Feature):
         """Time-outs of the requests that wait; a scheduling pass answers them, if one is made."""
         if turn.state.paused:
             return
-        for job in Waiting.of(turn.state).jobs.values():
+        for job in WaitingRequests.of(turn.state).jobs.values():
             request = Asked.of(job).request
             if request is not None and request.deadline_s < INF and job.resize is None:
                 yield request.deadline_s
@@ -168,20 +175,20 @@ class Requests(Feature):
     def withdrawn(self, turn: Turn, job: Job) -> None:
         """The job is not served any more; what was granted stays reserved until it stops."""
         if job.spec.kind is JobKind.EVOLVING:
-            Waiting.of(turn.state).jobs.pop(job.id, None)
+            WaitingRequests.of(turn.state).jobs.pop(job.id, None)
 
     def stopped(self, turn: Turn, job: Job, *, goes_on: bool) -> None:
         """Nothing that this start asked for holds any more; ranks that follow number anew."""
         if job.spec.kind is JobKind.EVOLVING:
             asked = Asked.of(job)
             asked.request = asked.release = None
-            Waiting.of(turn.state).jobs.pop(job.id, None)
+            WaitingRequests.of(turn.state).jobs.pop(job.id, None)
         Ledger.of(turn.state).forget(job.id)
         if goes_on:
             self.started(turn, job)
 
     def check(self, state: State) -> None:
-        waiting = Waiting.of(state).jobs
+        waiting = WaitingRequests.of(state).jobs
         for job in state.jobs.values():
             asked = Asked.of(job).request
             waits = asked is not None and not asked.granted and job.state is not JobState.KILLING
@@ -284,7 +291,7 @@ def _try(turn: Turn, planned: Delays, job: Job, request: DynamicRequest) -> Reas
     if not grant.allowed or processors is None or promised:
         return grant.reason
     claim(state, job, processors)
-    del Waiting.of(state).jobs[job.id]
+    del WaitingRequests.of(state).jobs[job.id]
     job.reserved = processors
     Asked.of(job).request = DynamicRequest(
         request.request, more, request.asked_s, request.deadline_s, granted=True
@@ -324,7 +331,7 @@ def _exchange(turn: Turn, job: Job) -> None:
         job.reserved = found
     else:
         asked.request = replace(request, granted=False)
-        Waiting.of(state).jobs[job.id] = job
+        WaitingRequests.of(state).jobs[job.id] = job
     state.plan(job, job.planned_end_s)
 
 
@@ -343,7 +350,7 @@ def _refuse(
         return
     available_s = _available_s(turn, planned, job, more)
     asked.request = None
-    del Waiting.of(turn.state).jobs[job.id]
+    del WaitingRequests.of(turn.state).jobs[job.id]
     if not first:
         timeout_s = request.deadline_s - request.asked_s
         refusal = because("dyn_timeout", more=more, timeout_s=timeout_s, why=refusal.text)

@@ -54,7 +54,7 @@ class LostOutput(Record, key="LostOutput"):
 
 
 @dataclass(slots=True)
-class Usage(Record, key="Usage"):
+class MeasuredUsage(Record, key="Usage"):
     """Of a job: CPU time of its parts that have ended; the most memory that all had at one time."""
 
     cpu_s: float = 0.0
@@ -220,7 +220,7 @@ class Nodes(Feature):
         job = turn.state.jobs.get(event.job)
         if job is None:  # it is forgotten
             return
-        usage = Usage.of(job)
+        usage = MeasuredUsage.of(job)
         usage.cpu_s += event.cpu_s
         usage.memory_max = max(usage.memory_max, event.memory_max)
 

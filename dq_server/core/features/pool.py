@@ -42,7 +42,7 @@ from dq_server.core.model.pool import (
 from dq_server.core.model.processors import Node
 from dq_server.core.model.reasons import Figure, Reason, because, declare
 from dq_server.core.model.state import State
-from dq_server.core.pool_policy import Ask, View, decision_times, to_ask, to_give, to_renew
+from dq_server.core.pool_policy import Ask, PoolView, decision_times, to_ask, to_give, to_renew
 from dq_server.core.pool_queues import to_move
 from dq_server.core.turn import Turn
 
@@ -210,7 +210,7 @@ class Pooling(Feature):
         Pool.of(state).looked_s = turn.now
         _watch_idle(turn)
         _watch_growth(turn)
-        view = View(state, turn.config, options, turn.now)
+        view = PoolView(state, turn.config, options, turn.now)
         ask = to_ask(view)
         if ask is not None:
             _ask(turn, options, ask)

@@ -92,7 +92,7 @@ class ProfileOptions(Options):
 
 
 @dataclass(slots=True)
-class Promise(Record, key="Promise"):
+class ProfilePromise(Record, key="Promise"):
     """Of a job with a profile: what was promised to it, and where it is."""
 
     scheduled: ScheduledProfile | None = None
@@ -120,13 +120,13 @@ class Profiles(Feature, Promises):
         if job.spec.profile:
             Profiled.of(turn.state).jobs.pop(job.id, None)
             if job.state in (JobState.HELD, JobState.WAITING):
-                Promise.of(job).scheduled = None
+                ProfilePromise.of(job).scheduled = None
 
     def stopped(self, turn: Turn, job: Job, *, goes_on: bool) -> None:
         """One that is tried again is promised another start once it waits."""
         if not goes_on and job.spec.profile and job.state is JobState.RESTARTING:
             Profiled.of(turn.state).jobs.pop(job.id, None)
-            Promise.of(job).scheduled = Promise.of(job).behind_s = None
+            ProfilePromise.of(job).scheduled = ProfilePromise.of(job).behind_s = None
 
     def starts(self, turn: Turn) -> list[Start]:
         """Who starts now. Calls those whose moment has come."""
@@ -140,7 +140,7 @@ class Profiles(Feature, Promises):
         waiting = [job for job in jobs if job.state is JobState.QUEUED]
         if turn.config.start == "none":
             for job in waiting:
-                Promise.of(job).scheduled = None
+                ProfilePromise.of(job).scheduled = None
             return []
         if not waiting:
             return []
@@ -150,7 +150,7 @@ class Profiles(Feature, Promises):
     def started(self, turn: Turn, job: Job) -> None:
         """The first step runs."""
         if job.spec.profile:
-            promise = Promise.of(job)
+            promise = ProfilePromise.of(job)
             promise.step, promise.behind_s, promise.short = 0, None, False
             self.resize_committed(turn, job)
 
@@ -163,7 +163,7 @@ class Profiles(Feature, Promises):
         """A step that came late because of others puts off all later ones (see Deviations)."""
         if not job.spec.profile:
             return
-        plan, promise = _scheduled(job), Promise.of(job)
+        plan, promise = _scheduled(job), ProfilePromise.of(job)
         step = plan.step_at(turn.now)
         if promise.short:
             promise.scheduled = plan.put_off(step, floor(turn.now - plan.begin_of(step)))
@@ -182,7 +182,7 @@ class Profiles(Feature, Promises):
         if turn.state.paused:
             return
         for job in Profiled.of(turn.state).jobs.values():
-            promise = Promise.of(job)
+            promise = ProfilePromise.of(job)
             plan = promise.scheduled
             if plan is None:
                 continue
@@ -202,7 +202,7 @@ class Profiles(Feature, Promises):
         if change.what is not What.PAUSED:
             return
         for job in Profiled.of(turn.state).jobs.values():
-            Promise.of(job).behind_s = None
+            ProfilePromise.of(job).behind_s = None
 
     def verdict(self, turn: Turn, job: Job, rank: Rank) -> Verdict | None:
         """What a job does at its remap point: what its scheduled profile says."""
@@ -220,7 +220,7 @@ class Profiles(Feature, Promises):
     def claims(self, state: State, taken: StepFunction, now: float, *, to_promise: bool) -> None:
         """What was promised; to promise something new, those that wait have nothing yet."""
         for job in Profiled.of(state).jobs.values():
-            scheduled = Promise.of(job).scheduled
+            scheduled = ProfilePromise.of(job).scheduled
             if scheduled is not None and (not to_promise or job.id in state.active):
                 scheduled.take_from(taken)
 
@@ -232,7 +232,7 @@ class Profiles(Feature, Promises):
             return end_s, held
         if to_promise:  # what is due to be released is free
             return end_s, 0
-        promise = Promise.of(job)
+        promise = ProfilePromise.of(job)
         given = promise.scheduled.nodes_at(now) if promise.scheduled is not None else 0
         return (now if promise.behind_s is None else promise.behind_s), max(0, held - given)
 
@@ -242,7 +242,7 @@ class Profiles(Feature, Promises):
         """Why a job with a profile waits."""
         if not job.spec.profile or job.state is not JobState.QUEUED:
             return []
-        scheduled = Promise.of(job).scheduled
+        scheduled = ProfilePromise.of(job).scheduled
         if scheduled is not None:
             return [_promise(turn, job, scheduled)]
         peak = max(nodes for _, nodes in job.spec.profile)
@@ -251,7 +251,7 @@ class Profiles(Feature, Promises):
     def view(self, state: State, job: Job) -> Mapping[str, Any]:
         """`scheduled`: what was promised; `step`: where it is, from 0."""
         profile = [list(step) for step in job.spec.profile] or None
-        promise = Promise.of(job)
+        promise = ProfilePromise.of(job)
         plan = promise.scheduled
         if plan is None:
             return {"profile": profile, "scheduled": None}
@@ -272,12 +272,12 @@ class Profiles(Feature, Promises):
 
 
 def _place_of(job: Job) -> Place:
-    promised = bool(job.spec.profile) and Promise.of(job).scheduled is not None
+    promised = bool(job.spec.profile) and ProfilePromise.of(job).scheduled is not None
     return Place.PROMISED if promised else Place.IN_ORDER
 
 
 def _scheduled(job: Job) -> ScheduledProfile:
-    plan = Promise.of(job).scheduled
+    plan = ProfilePromise.of(job).scheduled
     assert plan is not None, "a running profile is scheduled"
     return plan
 
@@ -301,7 +301,7 @@ def _place_waiting(turn: Turn) -> None:
         if not job.spec.profile:
             _reserve(taken, job, capacity, from_s)
             continue
-        promise = Promise.of(job)
+        promise = ProfilePromise.of(job)
         old = promise.scheduled
         if old is not None:
             if old.start_s <= now:  # it waits for processors on their way, and keeps its place
@@ -324,7 +324,7 @@ def _keep(turn: Turn, job: Job, taken: StepFunction) -> None:
     One whose start has come waits for processors on their way (a profile that is about to release
     them, a node that confirms that they are empty) and then starts later by as much.
     """
-    state, now, promise = turn.state, turn.now, Promise.of(job)
+    state, now, promise = turn.state, turn.now, ProfilePromise.of(job)
     promised = promise.scheduled
     promise.scheduled = promise.behind_s = None
     if promised is None:
@@ -370,7 +370,7 @@ def _due(turn: Turn) -> list[Start]:
     """Waiting jobs whose start has come."""
     starts, idle = [], turn.state.idle
     for job in Profiled.of(turn.state).jobs.values():
-        promised = Promise.of(job).scheduled
+        promised = ProfilePromise.of(job).scheduled
         if job.state is not JobState.QUEUED or promised is None or promised.start_s > turn.now:
             continue
         size = promised.steps[0][1]
@@ -399,7 +399,7 @@ def _promise(turn: Turn, job: Job, promised: ScheduledProfile) -> Reason:
 
 def _watch(turn: Turn, job: Job) -> None:
     """Notice that a moment has come: call the job, and note since when it holds too much."""
-    plan, promise, now = _scheduled(job), Promise.of(job), turn.now
+    plan, promise, now = _scheduled(job), ProfilePromise.of(job), turn.now
     promise.step = plan.step_at(now)
     due = plan.nodes_at(now)
     if job.size <= due:
@@ -436,7 +436,7 @@ def _verdict(turn: Turn, job: Job) -> Verdict:
         reason = because("profile_shrink", next_size=due, late_s=late_s, **figures)
         return Verdict(target, reason)
     if due - size > idle:
-        Promise.of(job).short = True
+        ProfilePromise.of(job).short = True
         more = due - size
         return Verdict(
             None, because("profile_short", next_size=due, more=more, idle=idle, **figures)
@@ -448,7 +448,7 @@ def _verdict(turn: Turn, job: Job) -> Verdict:
 
 def _overstays(turn: Turn, job: Job) -> Reason | None:
     """Why the job must be killed: it has not released what it had to, in time."""
-    kill_s, scheduled = _kill_s(turn, job), Promise.of(job).scheduled
+    kill_s, scheduled = _kill_s(turn, job), ProfilePromise.of(job).scheduled
     if kill_s is None or kill_s > turn.now or scheduled is None:
         return None
     due = scheduled.nodes_at(turn.now)
@@ -457,7 +457,7 @@ def _overstays(turn: Turn, job: Job) -> Reason | None:
 
 
 def _kill_s(turn: Turn, job: Job) -> float | None:
-    behind_s = Promise.of(job).behind_s
+    behind_s = ProfilePromise.of(job).behind_s
     if behind_s is None or turn.state.paused or job.state not in ACTIVE:
         return None  # one that waits holds nothing: it is behind because others are
     if job.resize is not None and not job.resize.expand:  # it is about to release them

@@ -65,7 +65,7 @@ class Asked(Record, key="Asked"):
 
 
 @dataclass(slots=True)
-class Waiting(Record, key="Waiting"):
+class WaitingRequests(Record, key="Waiting"):
     """Of the state: jobs whose request waits, in the order of asking."""
 
     jobs: OrderedDict[int, Job] = field(default_factory=OrderedDict)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dq_client.base import messages as m
-from dq_server.core.features.nodes import Usage
+from dq_server.core.features.nodes import MeasuredUsage
 from dq_server.core.model import events as ev
 from dq_server.core.model.jobs import Job
 
@@ -188,8 +188,8 @@ class Usages:
 
     def short(self, job: Job) -> dict[str, Any] | None:
         """Figures of a job for lists; None: nothing was measured."""
-        use, kept = self._of.get(job.id, JobUse()), Usage.known(job) or Usage()
-        if not use.parts and kept == Usage():
+        use, kept = self._of.get(job.id, JobUse()), MeasuredUsage.known(job) or MeasuredUsage()
+        if not use.parts and kept == MeasuredUsage():
             return None
         cpu, memory = use.now(job)
         return {

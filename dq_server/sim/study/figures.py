@@ -19,7 +19,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocat
 from dq_server.sim.files import whole_file
 from dq_server.sim.intervals import mean_and_interval
 from dq_server.sim.plots import time_axis
-from dq_server.sim.study.results import Group, Place, Results, means_by_class
+from dq_server.sim.study.results import Group, Results, StudyCase, means_by_class
 from dq_server.sim.study.runs import DISTRIBUTED, EDGES
 
 FORMATS = ("svg", "pdf")
@@ -52,7 +52,7 @@ def draw_all(results: Results, folder: Path) -> Iterator[Path]:
         for variant in results.study.variants:
             curves: Curves = {
                 policy: {
-                    share: results.groups[Place(source.title, variant.name, share, policy)]
+                    share: results.groups[StudyCase(source.title, variant.name, share, policy)]
                     for share in results.study.shares
                 }
                 for policy in results.study.policies

@@ -12,7 +12,7 @@ from dq_server.core.policies.registry import SETS, named_settings
 from dq_server.sim.intervals import mean_and_interval
 from dq_server.sim.malleable_settings import described
 from dq_server.sim.study.file import Source, Study, Variant
-from dq_server.sim.study.results import FIGURES, Group, Place, Results
+from dq_server.sim.study.results import FIGURES, Group, Results, StudyCase
 from dq_server.sim.swf import OTHER, header_of
 
 HEADS = {
@@ -55,7 +55,7 @@ def rows(results: Results, log: str, variant: str, share: float) -> list[list[st
     first = results.study.policies[0]
     found = [["policy", *HEADS.values(), f"turnaround against {first} (%)"]]
     for policy in results.study.policies:
-        place = Place(log, variant, share, policy)
+        place = StudyCase(log, variant, share, policy)
         group = results.groups[place]
         cells = [_plus_minus(group.figures[name], name) for name in FIGURES]
         changes = group.changes_pct(results.base(place), "mean_turnaround_s")
@@ -111,7 +111,7 @@ def _best(results: Results, source: Source, share: float) -> tuple[str, dict[str
     study = results.study
 
     def group(policy: str, variant: Variant) -> Group:
-        return results.groups[Place(source.title, variant.name, share, policy)]
+        return results.groups[StudyCase(source.title, variant.name, share, policy)]
 
     def turnaround_s(policy: str) -> float:
         found = [group(policy, variant).figures["mean_turnaround_s"] for variant in study.variants]

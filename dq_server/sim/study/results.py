@@ -78,7 +78,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StudyCase:
     """What a group is of."""
 
     log: str
@@ -87,7 +87,7 @@ class Place:
     policy: str
 
     @classmethod
-    def of(cls, scenario: Scenario) -> Place:
+    def of(cls, scenario: Scenario) -> StudyCase:
         """The group of this run."""
         return cls(scenario.source.title, scenario.variant.name, scenario.share, scenario.policy)
 
@@ -97,13 +97,13 @@ class Results:
     """All groups of a study, in its order, and what was odd about each log."""
 
     study: Study
-    groups: dict[Place, Group] = field(default_factory=dict)
+    groups: dict[StudyCase, Group] = field(default_factory=dict)
     notes: dict[str, Counter[str]] = field(default_factory=dict)
 
-    def base(self, place: Place) -> Group:
+    def base(self, place: StudyCase) -> Group:
         """The group that this one is compared with."""
         first = self.study.policies[0]
-        return self.groups[Place(place.log, place.variant, place.share, first)]
+        return self.groups[StudyCase(place.log, place.variant, place.share, first)]
 
     def summary(self) -> Iterator[dict[str, Any]]:
         """Rows of summary.csv; None where there is no value."""
@@ -131,7 +131,7 @@ def collect(study: Study, tasks: Tasks, cache: Cache, folder: Path) -> Results:
             result = cache.result(key)
             assert result is not None, "all runs have ended"
             writer.writerow(_row(scenario, key, result["metrics"]))
-            results.groups.setdefault(Place.of(scenario), Group()).add(result)
+            results.groups.setdefault(StudyCase.of(scenario), Group()).add(result)
             notes = results.notes.setdefault(scenario.source.title, Counter())
             for note, count in result["notes"].items():
                 notes[note] = max(notes[note], count)

@@ -36,7 +36,7 @@ from dq_server.sim.errors import WorkloadError
 from dq_server.sim.files import whole_file
 from dq_server.sim.malleable import MalleableWorkload, resizes_nobody
 from dq_server.sim.node_sets import Places, joined
-from dq_server.sim.records import STATES, Records
+from dq_server.sim.records import STATES, SimulatedJobs
 from dq_server.sim.study.file import DAY_S, Scenario, Source
 from dq_server.sim.workload import RigidWorkload, Workload
 
@@ -64,7 +64,9 @@ class Task:
             return rigid
         return MalleableWorkload(rigid, nodes, self.scenario.how, self.scenario.seed)
 
-    def run(self, rigid: RigidWorkload, places: Sequence[Places]) -> tuple[Records, bytearray]:
+    def run(
+        self, rigid: RigidWorkload, places: Sequence[Places]
+    ) -> tuple[SimulatedJobs, bytearray]:
         """Simulate; the records, and which jobs are malleable. `places`: of the node sets."""
         source, config = self.scenario.source, self.scenario.config
         if not source.sets:
@@ -162,7 +164,9 @@ class Cache:
         """Its jobs: lines of jobs.csv without the first one, compressed."""
         return self.folder / f"{key}.csv.gz"
 
-    def save(self, key: str, records: Records, malleable: bytearray, rigid: RigidWorkload) -> None:
+    def save(
+        self, key: str, records: SimulatedJobs, malleable: bytearray, rigid: RigidWorkload
+    ) -> None:
         """Write a result, whole or not at all. `rigid`: the jobs as in the log."""
         if self.jobs:
             with (
@@ -240,7 +244,7 @@ def simulate(task: Task, cache: Cache) -> None:
         raise WorkloadError(f"{scenario}: the simulation fails: {name}: {error}") from error
 
 
-def summarised(records: Records, rigid: RigidWorkload) -> dict[str, Any]:
+def summarised(records: SimulatedJobs, rigid: RigidWorkload) -> dict[str, Any]:
     """What tables and figures need of a run: its figures, distributions, classes and users."""
     ran = records.ran
     values = {"wait_s": records.wait, "turnaround_s": records.turnaround,
@@ -279,7 +283,7 @@ def _sums(
 
 
 def _job_lines(
-    records: Records, malleable: bytearray, rigid: RigidWorkload, key: str
+    records: SimulatedJobs, malleable: bytearray, rigid: RigidWorkload, key: str
 ) -> Iterator[bytes]:
     """The run's lines of jobs.csv, so many at a time that memory stays small."""
     columns = (records.ran, records.submit, records.wait, records.turnaround,
