@@ -5,8 +5,8 @@ share of the cluster. Somebody waits: a job that holds more than its share shrin
 
     dq sim run log.swf.gz --nodes 100 --malleable 0.6 --policy easy+gentle:EvenShare
 
-Live, where the server can import it: `policy = "easy+gentle:EvenShare"` in [scheduler] of
-$DQ_HOME/config.toml. `slack` is set in a table of its own:
+Live, with this folder on the server's PYTHONPATH: `policy = "easy+gentle:EvenShare"` in [scheduler]
+of $DQ_HOME/config.toml. `slack` is set in a table of its own:
 
     [scheduler.gentle]
     slack = 1

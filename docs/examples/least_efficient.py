@@ -7,8 +7,8 @@ Jobs shrink only if what they can give up together lets the waiting job start.
 
     dq sim run log.swf.gz --malleable 0.6 --policy easy+reshape+least_efficient:LeastEfficient
 
-Live, where the server can import it: `shrink = "least_efficient:LeastEfficient"` in [scheduler] of
-$DQ_HOME/config.toml.
+Live, with this folder on the server's PYTHONPATH: `shrink = "least_efficient:LeastEfficient"` in
+[scheduler] of $DQ_HOME/config.toml.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 class DQError(Exception):
-    """Base. `exit_code` is what the command line ends with (README, Commands)."""
+    """Base. `exit_code` is what the command line ends with (docs/commands.md)."""
 
     exit_code = 1
 

@@ -363,7 +363,7 @@ class Statements(Values):
         if isinstance(target, ast.Attribute):
             if old.kind in (w.LOCAL, w.VALUE):
                 self.sink(value.nodes)
-                if old.kind == w.VALUE:
+                if self.value(target.value).kind == w.VALUE:  # not of rs.local_state
                     self.changes_value(value, node.lineno)
             elif old.view and old.path:
                 self.change(old, Node(new.nodes, kind=old.kind), node.lineno)

@@ -46,7 +46,7 @@ OPEN_PORT = (
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Exit code as for `dq` (README, Commands)."""
+    """Exit code as for `dq` (docs/commands.md)."""
     parser = argparse.ArgumentParser(prog="python -m dq_server.live", description=__doc__)
     parser.add_argument("--address", help="default: the last one, else a free port of 127.0.0.1")
     parser.add_argument("--config", type=Path, help="TOML file with a [scheduler] table")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 
 import click
@@ -36,3 +37,5 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup)
 def sim() -> None:
     """Ask what jobs would gain, with the code that schedules live."""
+    if "" not in sys.path:
+        sys.path.append("")  # a policy of one's own may lie in the current folder

@@ -311,8 +311,6 @@ def _configs(
         raise InputError("Missing option '--policy': give one, or --config FILE")
     usual = configured() if config_file is None else _read_config(config_file)
     usual = configured(usual, **{k: v for k, v in settings.items() if v is not None})
-    if any(":" in policy for policy in policies) and "" not in sys.path:
-        sys.path.append("")  # a policy of one's own may lie in the current folder
     configs = {policy: named_config(policy, usual) for policy in policies}
     if config_file is not None and not configs:
         configs = {config_file.stem: usual}

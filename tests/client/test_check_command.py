@@ -131,6 +131,7 @@ RIGHT = [
     program("r = rs.value('r', np.random.default_rng(1))\n" + turns("pass")),
     program("h = []\nrs.keep(h=h)\n" + turns("h.append(turn)\nh += [1]")),
     program("n = rs.value('n', 0)\n" + turns("n.value += 1")),
+    program("n = rs.local_state('n', 0, leave=merged)\n" + turns("n.value += x.local.sum()")),
     program(turns("total = 0\nfor k in range(9):\n    total += k\nprint(total)")),
     program(turns("rows = []\nfor k in range(9):\n    rows.append(k)")),
     program("begin = time.time()\n" + turns("print(time.time() - begin)\nbegin = time.time()")),

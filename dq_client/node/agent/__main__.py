@@ -39,7 +39,7 @@ log = logging.getLogger("dq.agent")
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Exit code as for `dq` (README, Commands)."""
+    """Exit code as for `dq` (docs/commands.md)."""
     parser = argparse.ArgumentParser(prog="python -m dq_client.node.agent", description=__doc__)
     parser.add_argument("--name", help="one agent, of this name")
     parser.add_argument("--nodes", help="JSON list of node descriptions")

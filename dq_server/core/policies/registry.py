@@ -97,6 +97,11 @@ def _imported(name: str) -> type[Policy]:
     module, _, attribute = target.partition(":")
     try:
         found = getattr(import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"policy {name!r} cannot be imported: {error}; install it, or put its folder on"
+            " PYTHONPATH"
+        ) from error
     except Exception as error:  # whatever a user's module does when it is imported
         raise ConfigError(f"policy {name!r} cannot be imported: {error}") from error
     if not (isinstance(found, type) and issubclass(found, Policy) and found is not Policy):

@@ -42,7 +42,7 @@ REQUESTS_MAX = 100  # a turn
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Exit code as for `dq` (README, Commands)."""
+    """Exit code as for `dq` (docs/commands.md)."""
     parser = argparse.ArgumentParser(prog="python -m dq_server.live.standby.program")
     parser.parse_args(argv)
     rename(["dq-standby"])
