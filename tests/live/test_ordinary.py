@@ -144,10 +144,14 @@ def test_other_resizes_change_nothing(kind: str, seed: int) -> None:
     require(runs, fault_of_right)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["right", "scratch", "refused"])
-def test_the_programs_are_right_without_a_server(kind: str) -> None:
-    assert not [fault for program in programs(kind) for fault in plain_faults(program)]
+@SLOW
+@pytest.mark.parametrize(
+    "group",
+    [group for kind in ("right", "scratch", "refused") for group in groups(kind)],
+    ids=lambda group: f"{group[0].parent.name}-{group[0].stem}",
+)
+def test_the_programs_are_right_without_a_server(group: list[Path]) -> None:
+    assert not [fault for program in group for fault in plain_faults(program)]
 
 
 @pytest.mark.full
