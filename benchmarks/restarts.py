@@ -31,7 +31,7 @@ from typing import Any
 from dq_client.base import messages as m
 from dq_client.base.connection import Connection
 from dq_client.base.launch import ONE_THREAD
-from dq_client.base.recipes.command import Facts, start_of
+from dq_client.base.recipes.command import StartFacts, start_of
 from dq_client.base.recipes.recipe import read as recipe_of
 from dq_client.node.mpiexec.command import find_mpiexec
 from harness.commands import CommandLine
@@ -105,7 +105,7 @@ def by_hand(name: str, argv: Sequence[str], cwd: Path, resizes: int) -> list[flo
 
 def _started(name: str, argv: Sequence[str], cwd: Path, ranks: int, number: int) -> Running:
     recipe = recipe_of(name)
-    facts = Facts(job=1, start=number + 1, ranks=ranks)
+    facts = StartFacts(job=1, start=number + 1, ranks=ranks)
     start = start_of(recipe, argv, cwd, facts, goes_on=number > 0)
     for path, text in start.files.items():
         path.write_text(text)

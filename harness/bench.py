@@ -22,7 +22,7 @@ from dq_client.base.connection import Connection
 from dq_client.base.errors import DQError
 from dq_client.base.home import Home
 from dq_client.deploy import local, shutdown
-from dq_client.deploy.cluster import Cluster
+from dq_client.deploy.cluster import ClusterShape
 from dq_client.node import local_agents
 from dq_client.node.fleet import Fleet
 
@@ -37,7 +37,7 @@ class Bench:
     """A cluster whose parts are killed and started again."""
 
     def __init__(
-        self, root: Path, cluster: Cluster, launcher: str = "dq", options: Sequence[str] = ()
+        self, root: Path, cluster: ClusterShape, launcher: str = "dq", options: Sequence[str] = ()
     ) -> None:
         self.home, self.cluster, self.ledger = Home(root / "home"), cluster, root / "ledger"
         self.ledger.touch()
@@ -137,7 +137,7 @@ def until(what: Callable[[], bool], otherwise: str, timeout_s: float = 60.0) -> 
 
 
 def in_cluster(
-    cluster: Cluster, what: Callable[..., dict[str, Any]], *args: Any, launcher: str = "dq"
+    cluster: ClusterShape, what: Callable[..., dict[str, Any]], *args: Any, launcher: str = "dq"
 ) -> dict[str, Any]:
     """Run one experiment on a fresh cluster; its figures and the processes it left over."""
     with tempfile.TemporaryDirectory(prefix="dq-loss-") as root:
@@ -149,10 +149,10 @@ def in_cluster(
         return {**figures, "orphans": left}
 
 
-def two_nodes() -> Cluster:
+def two_nodes() -> ClusterShape:
     """Two agents, two processors each."""
     nodes = tuple(m.NodeInfo(name, 2, name) for name in ("n01", "n02"))
-    return Cluster("two", "hosts", nodes)
+    return ClusterShape("two", "hosts", nodes)
 
 
 def processes_of(bench: Bench, agent: str) -> list[int]:

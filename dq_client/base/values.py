@@ -199,7 +199,7 @@ def parse_recipe(o: dict[str, Any], argv: list[str], folder: Path) -> tuple[str,
         )
     if steps is not None and not found.checkpoint.every:
         raise UsageError(f"--checkpoint-every {every}: give a time, as 10m, for {found.name}")
-    facts = command.Facts(1, 1, 1, every_s=seconds, every_steps=steps)
+    facts = command.StartFacts(1, 1, 1, every_s=seconds, every_steps=steps)
     for goes_on in (False, True):
         command.start_of(found, argv, folder, facts, goes_on=goes_on)
     restarts = _restarts(o)

@@ -20,7 +20,7 @@ from dq_client.cli.requests import json_option
 from dq_client.cli.requests import server as connected
 from dq_client.deploy import batch_settings, sidecars
 from dq_client.deploy import local as bringup
-from dq_client.deploy.cluster import Cluster, local_cluster, read_cluster, usable_cores
+from dq_client.deploy.cluster import ClusterShape, local_cluster, read_cluster, usable_cores
 from dq_client.deploy.mechanism import choose, require_fit
 from dq_client.deploy.ssh.filesystem import network_kind
 from dq_client.examples import cluster_file
@@ -31,12 +31,12 @@ SLURM = "slurm"
 CLOCKS_DIFFER_S = 2.0
 
 
-def cluster_of(file: str | None, local: int | None) -> Cluster:
+def cluster_of(file: str | None, local: int | None) -> ClusterShape:
     """The cluster that --cluster or --local names; this machine's cores otherwise."""
     if file is not None and local is not None:
         raise UsageError("give either --cluster or --local")
     if file == SLURM and not Path(file).is_file():
-        return Cluster(SLURM, SLURM)  # the allocation that this runs in
+        return ClusterShape(SLURM, SLURM)  # the allocation that this runs in
     if file is not None:
         return read_cluster(cluster_file(file))
     return local_cluster(usable_cores() if local is None else local)
@@ -148,7 +148,7 @@ def up(
         _until_interrupted(home)
 
 
-def _mended(home: Home, asked: Cluster | None, options: list[str], *, as_json: bool) -> bool:
+def _mended(home: Home, asked: ClusterShape | None, options: list[str], *, as_json: bool) -> bool:
     """Whether there was a cluster already; what was missing of it is there now."""
     from dq_client.deploy import resume
 
@@ -169,7 +169,7 @@ def _mended(home: Home, asked: Cluster | None, options: list[str], *, as_json: b
 
 
 def _up_here(
-    home: Home, cluster: Cluster, options: list[str], fidelity: str, *, as_json: bool
+    home: Home, cluster: ClusterShape, options: list[str], fidelity: str, *, as_json: bool
 ) -> None:
     require_fit(cluster)
     mechanism = choose(cluster, fidelity)
@@ -191,7 +191,7 @@ def _say_up(info: Mapping[str, object], what: str, found: dict[str, Any], *, as_
 
 def _up_hosts(
     home: Home,
-    cluster: Cluster,
+    cluster: ClusterShape,
     options: list[str],
     address: str | None,
     *,
@@ -243,7 +243,7 @@ def _up_allocation(
 
 
 def _up_pool(
-    home: Home, cluster: Cluster, options: list[str], address: str | None, *, as_json: bool
+    home: Home, cluster: ClusterShape, options: list[str], address: str | None, *, as_json: bool
 ) -> None:
     from dq_client.deploy.batch import bringup as holders
     from dq_client.deploy.systems import system_of

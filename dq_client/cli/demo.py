@@ -25,7 +25,7 @@ from dq_client.base.states import ENDED
 from dq_client.cli.job_views import sizes_table
 from dq_client.cli.requests import json_option
 from dq_client.deploy import local, shutdown
-from dq_client.deploy.cluster import Cluster, local_cluster, usable_cores
+from dq_client.deploy.cluster import ClusterShape, local_cluster, usable_cores
 from dq_client.examples import app_command
 from dq_client.show.feed.one_job import looks
 from dq_client.show.job_output import output_of
@@ -85,7 +85,7 @@ class Demo:
     """One run and what came of it."""
 
     home: Home
-    cluster: Cluster
+    cluster: ClusterShape
     argv: list[str]
     environment: dict[str, str]
     sizes: list[int]

@@ -26,7 +26,7 @@ from dq_client.base.errors import DQError
 from dq_client.base.home import Home
 from dq_client.base.states import ENDED
 from dq_client.deploy import local, shutdown
-from dq_client.deploy.cluster import Cluster, Link
+from dq_client.deploy.cluster import ClusterShape, Link
 from dq_client.deploy.mechanism import choose, require_fit
 from dq_client.node.emulation import contained
 from dq_client.show.output import table
@@ -39,7 +39,7 @@ LINK_ERROR_MAX = 0.15
 
 
 def run_emulation_doctor(
-    cluster: Cluster,
+    cluster: ClusterShape,
     *,
     fidelity: str = "paced",
     busy: tuple[int, ...] = BUSY,
@@ -123,7 +123,7 @@ def _ended(connection: Connection, job: int) -> str:
     return f"did not end within {PROBE_LIMIT_S:g} s"
 
 
-def _speed(cluster: Cluster, core: float, count: int, found: dict[str, Any]) -> dict[str, Any]:
+def _speed(cluster: ClusterShape, core: float, count: int, found: dict[str, Any]) -> dict[str, Any]:
     speeds = found["gflops"]
     share = next((n.core_share for n in cluster.nodes if n.core_share is not None), 1.0)
     asked, given = core * share, statistics.median(speeds)

@@ -139,7 +139,7 @@ class Host(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class ClusterShape:
     """A cluster: its nodes, and the link where it is emulated; hosts if they are machines."""
 
     name: str
@@ -165,7 +165,7 @@ class Cluster:
         return {n.name: [n] for n in self.nodes}
 
 
-def local_cluster(processors: int) -> Cluster:
+def local_cluster(processors: int) -> ClusterShape:
     """This machine as a cluster of `processors` nodes of one processor."""
     if not 1 <= processors <= NODES_MAX:
         raise UsageError(f"a local cluster has 1 to {NODES_MAX} processors, not {processors}")
@@ -173,7 +173,7 @@ def local_cluster(processors: int) -> Cluster:
     names = [f"n{i:0{width}}" for i in range(1, processors + 1)]
     # All of them are one host to MPI: one proxy instead of one per processor.
     nodes = tuple(NodeInfo(name=name, processors=1, host="local") for name in names)
-    return Cluster("local", "local", nodes)
+    return ClusterShape("local", "local", nodes)
 
 
 def usable_cores() -> int:
@@ -181,7 +181,7 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def read_cluster(path: Path) -> Cluster:
+def read_cluster(path: Path) -> ClusterShape:
     """Read a cluster file; UsageError names the file and what is wrong with it."""
     if not path.exists():
         raise UsageError(f"{path}: no such cluster file")
@@ -192,7 +192,7 @@ def read_cluster(path: Path) -> Cluster:
         raise UsageError(f"{path}: {e}") from e
 
 
-def _cluster(file: ClusterFile) -> Cluster:
+def _cluster(file: ClusterFile) -> ClusterShape:
     if file.engine not in ENGINES:
         raise UsageError(f"unknown engine {file.engine!r}; {known_words(file.engine, ENGINES)}")
     if file.link is not None:
@@ -222,14 +222,16 @@ def _cluster(file: ClusterFile) -> Cluster:
     if file.engine == "hosts":
         found = file.network or Network()
         found.port_range()  # UsageError
-        return Cluster(file.name, file.engine, hosts=tuple(_host(*n) for n in named), network=found)
+        return ClusterShape(
+            file.name, file.engine, hosts=tuple(_host(*n) for n in named), network=found
+        )
     if file.network is not None:
         raise UsageError("[network] is for hosts")
     nodes = tuple(_node(name, group, file.link) for name, group in named)
-    return Cluster(file.name, file.engine, nodes, file.link)
+    return ClusterShape(file.name, file.engine, nodes, file.link)
 
 
-def _of_batch_system(file: ClusterFile) -> Cluster:
+def _of_batch_system(file: ClusterFile) -> ClusterShape:
     if file.nodes or file.processors is not None:
         raise UsageError(f"the nodes of a {file.engine} cluster are its [pool]: give no others")
     if not file.pool or not file.pool.get("max"):
@@ -243,7 +245,7 @@ def _of_batch_system(file: ClusterFile) -> Cluster:
     if not isinstance(tables, list):
         tables.check_single()
     found.port_range()  # UsageError
-    return Cluster(file.name, file.engine, network=found, pool=file.pool, batch=queues)
+    return ClusterShape(file.name, file.engine, network=found, pool=file.pool, batch=queues)
 
 
 def _check_link(link: Link, engine: str) -> None:

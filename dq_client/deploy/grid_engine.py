@@ -21,11 +21,11 @@ from dq_client.base.errors import UsageError
 from dq_client.deploy.batch.system import (
     BEGINS,
     WAITS,
+    BatchSite,
     CommandLine,
     Has,
     HolderRequest,
     Refusal,
-    Site,
     TicketPhase,
     Unclear,
     output,
@@ -67,14 +67,14 @@ class GridEngine:
         self._table = table
         self._notify_s = NOTIFY_S if kill_wait_s is None else kill_wait_s
 
-    def site(self, processors: int) -> Site:
+    def site(self, processors: int) -> BatchSite:
         """See System: of the table's queue, or of all."""
         self._check_environment(processors)
         shown = self._run("qconf", "-sq", self._table.queue or "*")
         notify = [clock_s(word) for word in values(shown, "notify")]
         limits = [clock_s(word) for word in values(shown, "h_rt")]  # None: INFINITY
         known = [s for s in limits if s is not None]
-        return Site(
+        return BatchSite(
             nodes=self._run("qconf", "-sel").split(),
             kill_wait_s=min((s for s in notify if s is not None), default=NOTIFY_S),
             lasts_s=max(known) if known and len(known) == len(limits) else None,

@@ -21,7 +21,7 @@ from dq_client.base.connection import Connection, ask
 from dq_client.base.errors import DQError, NoServer, Timeout, UsageError
 from dq_client.base.hardware import shared_out
 from dq_client.base.home import Home, is_alive
-from dq_client.deploy.cluster import Cluster
+from dq_client.deploy.cluster import ClusterShape
 from dq_client.node import supervision
 from dq_client.node.local_agents import running_agents
 
@@ -136,7 +136,7 @@ def last_words(home: Home, what: str, code: int) -> DQError:
     return UsageError(text) if code == UsageError.exit_code else DQError(f"{what}: {text}")
 
 
-def make_fleet(home: Home, cluster: Cluster, mechanism: str) -> Fleet:
+def make_fleet(home: Home, cluster: ClusterShape, mechanism: str) -> Fleet:
     """What the cluster's agents are started from; the kernel's part of the emulation is made."""
     from dq_client.node.fleet import Fleet
 
@@ -185,7 +185,7 @@ def start_again(home: Home) -> subprocess.Popen[bytes]:
 
 def bring_up(
     home: Home,
-    cluster: Cluster,
+    cluster: ClusterShape,
     server_options: list[str],
     mechanism: str = "none",
     *,

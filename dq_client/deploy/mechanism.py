@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from dq_client.base.errors import UsageError
-from dq_client.deploy.cluster import Cluster, usable_cores
+from dq_client.deploy.cluster import ClusterShape, usable_cores
 
 Fidelity: TypeAlias = Literal["paced", "contained", "auto"]
 ROUNDING = 1e-9  # of a sum of shares
@@ -34,7 +34,7 @@ class Mechanism:
     words: str
 
 
-def choose(cluster: Cluster, fidelity: str) -> Mechanism:
+def choose(cluster: ClusterShape, fidelity: str) -> Mechanism:
     """The mechanism for `cluster`; UsageError if `fidelity` asks for what cannot be had."""
     if fidelity not in FIDELITIES:
         raise UsageError(f"unknown fidelity {fidelity!r}; known: {', '.join(FIDELITIES)}")
@@ -70,7 +70,7 @@ def contained_words() -> str:
     return f"contained: {cpu}, {links}; not modelled: caches and memory bandwidth are shared"
 
 
-def require_fit(cluster: Cluster, cores: int | None = None) -> None:
+def require_fit(cluster: ClusterShape, cores: int | None = None) -> None:
     """UsageError, with what would fit, if the nodes' shares exceed the machine's cores."""
     shares = [n.processors * n.core_share for n in cluster.nodes if n.core_share is not None]
     if not shares:

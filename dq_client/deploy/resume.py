@@ -18,7 +18,7 @@ from dq_client.base.home import Home
 from dq_client.base.messages import NodeInfo
 from dq_client.base.network import Network
 from dq_client.deploy import local
-from dq_client.deploy.cluster import Cluster, Host
+from dq_client.deploy.cluster import ClusterShape, Host
 from dq_client.deploy.ssh import bringup
 from dq_client.node import local_agents, supervision
 from dq_client.node.fleet import Fleet, noted
@@ -52,7 +52,7 @@ def started_words(agents: Sequence[str], *, server: bool) -> str:
     return f"started what was missing: {' and '.join(done)}" if done else "nothing was missing"
 
 
-def mend(home: Home, asked: Cluster | None, options: Sequence[str]) -> Mended | None:
+def mend(home: Home, asked: ClusterShape | None, options: Sequence[str]) -> Mended | None:
     """Start what is missing of the home's cluster; None if there is none that can be mended.
 
     `asked`: the cluster that the caller wants, None for whichever there is. Refused if it is
@@ -102,7 +102,7 @@ def _shape(agents: dict[str, list[NodeInfo]]) -> dict[str, list[tuple[str, int]]
 
 def mend_hosts(
     home: Home,
-    cluster: Cluster,
+    cluster: ClusterShape,
     options: Sequence[str],
     say: bringup.Say,
     *,
@@ -147,7 +147,7 @@ def mend_hosts(
 def _differences(
     info: Mapping[str, Any],
     defaults: Mapping[str, str],
-    cluster: Cluster,
+    cluster: ClusterShape,
     options: Sequence[str],
     noted: Sequence[Host],
     there: Set[str],

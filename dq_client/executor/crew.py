@@ -28,7 +28,7 @@ class What(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class CrewEvent:
     """Something that has happened. `how`: what a process died of."""
 
     what: What
@@ -89,7 +89,7 @@ class Crew:
     _idle_since_s: dict[bytes, float] = field(default_factory=dict)
     _losses: Counter[int] = field(default_factory=Counter)
 
-    def handle(self, event: Event, now_s: float) -> list[Action]:
+    def handle(self, event: CrewEvent, now_s: float) -> list[Action]:
         """Take note of an event and return what is to be done. Stale events change nothing."""
         worker, task = event.worker, event.task
         found: list[Action] = []

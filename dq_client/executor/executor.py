@@ -31,7 +31,7 @@ from dq_client.base.keys import KeyPair
 from dq_client.base.network import source_towards
 from dq_client.base.states import ENDED
 from dq_client.executor import crew
-from dq_client.executor.crew import Event, What
+from dq_client.executor.crew import CrewEvent, What
 from dq_client.executor.tasks import dumps, result_of
 from dq_client.executor.worker import PYTHON, VARIABLE
 
@@ -47,7 +47,7 @@ SAID_BY_WORKERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class PoolProgress:
     """Tasks of an executor, and its workers now. `repeated`: given to another worker again."""
 
     waiting: int
@@ -90,7 +90,7 @@ class Executor(futures.Executor):
         self._next_look_s = 0.0
         self._closed = self._abandoned = False
         self._broken = ""
-        self._inbox: deque[Event] = deque()
+        self._inbox: deque[CrewEvent] = deque()
         self._lock = threading.Lock()
         self._woken, self._wake = socketpair()
         self._wake.setblocking(False)
@@ -128,9 +128,11 @@ class Executor(futures.Executor):
                 raise RuntimeError("cannot submit tasks after shutdown")
             number = next(self._numbers)
             self._tasks[number] = _Task(future, packed)
-        self._tell(Event(What.SUBMITTED, task=number))
+        self._tell(CrewEvent(What.SUBMITTED, task=number))
         future.add_done_callback(
-            lambda it: self._tell(Event(What.CANCELLED, task=number)) if it.cancelled() else None
+            lambda it: (
+                self._tell(CrewEvent(What.CANCELLED, task=number)) if it.cancelled() else None
+            )
         )
         return future
 
@@ -170,12 +172,14 @@ class Executor(futures.Executor):
         return results()
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> PoolProgress:
         """How far it is."""
         doing = list(self._crew.doing.values())
         running = sum(task is not None for task in doing)
         waiting = max(0, len(self._tasks) - running)
-        return Progress(waiting, running, self._done, self._failed, self._crew.repeated, len(doing))
+        return PoolProgress(
+            waiting, running, self._done, self._failed, self._crew.repeated, len(doing)
+        )
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more tasks, and end the workers when the tasks are done.
@@ -216,7 +220,7 @@ class Executor(futures.Executor):
         self._tell()
         self._thread.join()
 
-    def _tell(self, *events: Event) -> None:
+    def _tell(self, *events: CrewEvent) -> None:
         """Leave events in the inbox and wake the thread."""
         self._inbox.extend(events)
         try:
@@ -281,9 +285,9 @@ class Executor(futures.Executor):
             self._next_look_s = time.monotonic() + PING_S
             for worker in list(self._crew.doing):
                 if not self._send(worker, b"ping"):
-                    self._handle(Event(What.LOST, worker))
+                    self._handle(CrewEvent(What.LOST, worker))
             self._look_after_jobs()
-            self._handle(Event(What.TICK))
+            self._handle(CrewEvent(What.TICK))
 
     def _hear(self, worker: bytes, what: bytes, task: bytes, content: bytes) -> None:
         """A message of a worker."""
@@ -291,13 +295,13 @@ class Executor(futures.Executor):
         if what == b"hello":
             self._send(worker, b"setup", b"", dumps((sys.path, self._setup)))
             return
-        event = Event(
+        event = CrewEvent(
             SAID_BY_WORKERS[what], worker, number, content.decode() if what == b"crash" else ""
         )
         for action in self._crew.handle(event, time.monotonic()):
             self._carry_out(action, content)
 
-    def _handle(self, event: Event) -> None:
+    def _handle(self, event: CrewEvent) -> None:
         if event.what is What.CANCELLED:
             self._drop(event.task)
         for action in self._crew.handle(event, time.monotonic()):
@@ -323,9 +327,9 @@ class Executor(futures.Executor):
             task.future.running() or task.future.set_running_or_notify_cancel()
         ):
             self._tasks.pop(number, None)
-            self._handle(Event(What.CANCELLED, worker, number))
+            self._handle(CrewEvent(What.CANCELLED, worker, number))
         elif not self._send(worker, b"task", b"%d" % number, task.packed):
-            self._handle(Event(What.LEFT, worker))
+            self._handle(CrewEvent(What.LEFT, worker))
 
     def _drop(self, number: int) -> None:
         """The future was cancelled; those who wait for it are told."""
@@ -376,7 +380,7 @@ class Executor(futures.Executor):
         if job is self._open:
             self._open = None
         for worker in [w for w in self._crew.doing if w.startswith(b"%d:" % job.id)]:
-            self._handle(Event(What.LOST, worker, how=reason))
+            self._handle(CrewEvent(What.LOST, worker, how=reason))
         if state != "done":
             self._failures += 1
             if state == "killed" or self._failures >= FAILURES_MAX:

@@ -7,7 +7,7 @@ from typing import Any
 
 from dq_client.verify import binding
 from dq_client.verify.comparison import Comparison, Difference, compare
-from dq_client.verify.outputs import Line, first_difference
+from dq_client.verify.outputs import OutputLine, first_difference
 from dq_client.verify.runs import Run
 
 
@@ -188,6 +188,6 @@ def _shown(difference: Difference, program: str) -> First:
     )
 
 
-def _of_line(line: Line, iterations: int) -> First:
+def _of_line(line: OutputLine, iterations: int) -> First:
     plain, resized = line.plain or "no such line", line.resized or "no such line"
     return First(iterations, "output", None, line.number, plain, resized, "")

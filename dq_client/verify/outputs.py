@@ -14,7 +14,7 @@ from typing import NamedTuple
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 
-class Line(NamedTuple):
+class OutputLine(NamedTuple):
     """A line of output that differs. `number`: counted from 1, in the output that has it."""
 
     number: int
@@ -22,7 +22,7 @@ class Line(NamedTuple):
     resized: str
 
 
-def first_difference(plain: list[str], resized: str, tolerance: float) -> Line | None:
+def first_difference(plain: list[str], resized: str, tolerance: float) -> OutputLine | None:
     """The first line that the resized run prints otherwise than the plain ones, or not at all."""
     first, *others = [text.splitlines() for text in plain]
     lines = resized.splitlines()
@@ -37,9 +37,9 @@ def first_difference(plain: list[str], resized: str, tolerance: float) -> Line |
     extra = [k for k in range(len(lines)) if k not in there.values()]
     if missing:
         at = missing[0]
-        return Line(at + 1, first[at], _closest(first[at], [lines[k] for k in extra]))
+        return OutputLine(at + 1, first[at], _closest(first[at], [lines[k] for k in extra]))
     if alike and extra:
-        return Line(extra[0] + 1, "", lines[extra[0]])
+        return OutputLine(extra[0] + 1, "", lines[extra[0]])
     return None
 
 

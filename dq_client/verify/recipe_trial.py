@@ -19,8 +19,8 @@ from dq_client.base import messages as m
 from dq_client.base.connection import Connection, ask
 from dq_client.base.errors import DQError, Refused, UsageError
 from dq_client.base.home import Home
-from dq_client.base.recipes.command import Facts, start_of
-from dq_client.base.recipes.recipe import ERRORS, OUTPUT, Comparison, Recipe
+from dq_client.base.recipes.command import StartFacts, start_of
+from dq_client.base.recipes.recipe import ERRORS, OUTPUT, Recipe, RecipeComparison
 from dq_client.base.states import ENDED
 from dq_client.deploy import local, shutdown
 from dq_client.deploy.cluster import local_cluster
@@ -124,7 +124,7 @@ class Trial:
 
     def _compared(
         self,
-        each: Comparison,
+        each: RecipeComparison,
         connection: Connection,
         argv: list[str],
         folders: dict[str, Path],
@@ -136,14 +136,16 @@ class Trial:
                 stream = "out" if each.where == OUTPUT else "err"
                 data = b"".join(output_of(connection, job["id"], stream))
             else:
-                start = start_of(self.recipe, argv, folder, Facts(job["id"], 1, 1), goes_on=False)
+                start = start_of(
+                    self.recipe, argv, folder, StartFacts(job["id"], 1, 1), goes_on=False
+                )
                 data = start.places[each.where].read_bytes()
             texts.append(data.decode(errors="replace"))
         plain, resized = (figure(each, text) for text in texts)
         return Compared(each.what, plain, resized, are_equal(plain, resized, each.tolerance))
 
 
-def figure(each: Comparison, text: str) -> str | None:
+def figure(each: RecipeComparison, text: str) -> str | None:
     """What is compared, in one run's text; None: no line fits."""
     found = [match for line in text.splitlines() if (match := re.search(each.pattern, line))]
     if each.counts:

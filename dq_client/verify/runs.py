@@ -41,7 +41,7 @@ most = {most}
 
 
 @dataclass(frozen=True, slots=True)
-class Resize:
+class SeenResize:
     """A resize that was carried out, or given up for a reason.
 
     iteration: the first one on the new size, counted from 0
@@ -62,7 +62,7 @@ class Run:
     output: str
     errors: list[str]
     record: Record
-    resizes: list[Resize] = field(default_factory=list)
+    resizes: list[SeenResize] = field(default_factory=list)
 
     @property
     def done(self) -> bool:
@@ -182,9 +182,9 @@ class Runs:
         return found
 
 
-def resizes_of(story: list[dict[str, Any]]) -> list[Resize]:
+def resizes_of(story: list[dict[str, Any]]) -> list[SeenResize]:
     """What became of the resizes that were drawn, from a job's story (`dq why --json`)."""
-    found: list[Resize] = []
+    found: list[SeenResize] = []
     drawn: dict[str, Any] | None = None
     for entry in story:
         if entry["code"] == "drawn_resize":
@@ -192,7 +192,7 @@ def resizes_of(story: list[dict[str, Any]]) -> list[Resize]:
         elif entry["code"] in ("resize_committed", "resize_aborted") and drawn is not None:
             refused = entry["figures"]["why"] if entry["code"] == "resize_aborted" else ""
             point, before, after = drawn["point"], drawn["size"], drawn["next_size"]
-            found.append(Resize(point, before, after, refused))
+            found.append(SeenResize(point, before, after, refused))
             drawn = None
     return found
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from dq_client.base.recipes.command import Start
+from dq_client.base.recipes.command import ProgramStart
 from dq_client.base.recipes.recipe import ERRORS, OUTPUT, Recipe
 from resize_lib.recipes.progress import Counter, Lines, Tail
 
@@ -39,7 +39,7 @@ class Running:
     asked_s    when it was asked to stop, by time.monotonic; None: it was not
     """
 
-    def __init__(self, recipe: Recipe, start: Start, cwd: Path, *, goes_on: bool) -> None:
+    def __init__(self, recipe: Recipe, start: ProgramStart, cwd: Path, *, goes_on: bool) -> None:
         self._recipe, self._start = recipe, start
         self.counter = Counter(recipe.progress.pattern, counts=recipe.progress.counts)
         self._done = Counter(recipe.done, counts=True) if recipe.done else None

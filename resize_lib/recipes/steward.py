@@ -22,7 +22,7 @@ from pathlib import Path
 
 from dq_client.base import messages as m
 from dq_client.base.errors import UsageError
-from dq_client.base.recipes.command import Facts, Start, start_of
+from dq_client.base.recipes.command import ProgramStart, StartFacts, start_of
 from dq_client.base.recipes.recipe import Recipe
 from resize_lib.recipes.checkpoints import Checkpoints, Stamp, stamp_of
 from resize_lib.recipes.running import Running
@@ -36,7 +36,7 @@ COPY_SHARE = 0.05  # of the time: what copies of checkpoints may take unless it 
 ITERATIONS_MAX = 1_000_000
 
 
-def facts(places: Sequence[m.Place] = ()) -> Facts:
+def facts(places: Sequence[m.Place] = ()) -> StartFacts:
     """What this start of the job is told by its environment; the same on all ranks but `hosts`."""
     hosts: dict[str, int] = {}
     for place in places:
@@ -44,7 +44,7 @@ def facts(places: Sequence[m.Place] = ()) -> Facts:
         hosts[host] = hosts.get(host, 0) + 1
     environ = os.environ
     every_s, steps = environ.get("DQ_PROTECT_SECONDS"), environ.get("DQ_PROTECT_POINTS")
-    return Facts(
+    return StartFacts(
         job=int(environ["DQ_JOB_ID"]),
         start=int(environ["DQ_JOB_INSTANCE"]),
         ranks=int(environ["PMI_SIZE"]),
@@ -158,7 +158,7 @@ class Steward:
             )
         return ""
 
-    def _progress(self, running: Running, start: Start) -> None:
+    def _progress(self, running: Running, start: ProgramStart) -> None:
         """The program is further than before."""
         count, now = running.counter.last, time.monotonic()
         assert count is not None, "there was progress"
@@ -195,7 +195,9 @@ class Steward:
 
     # --- remap points ---------------------------------------------------------------------------
 
-    def _ask(self, running: Running, start: Start, count: int, done: int, time_s: float) -> None:
+    def _ask(
+        self, running: Running, start: ProgramStart, count: int, done: int, time_s: float
+    ) -> None:
         """Report iterations; stop the program if it is to be resized."""
         self._seq += 1
         answer = self._link.remap(
@@ -218,7 +220,7 @@ class Steward:
         if running.asked_s is None:
             self._stop(running, start)
 
-    def _stop(self, running: Running, start: Start) -> None:
+    def _stop(self, running: Running, start: ProgramStart) -> None:
         """Ask it to write a checkpoint and to end: what it has written before proves nothing, if it
         could be of another moment."""
         if not self._recipe.checkpoint.only_stopped:
@@ -236,7 +238,7 @@ class Steward:
 
     # --- checkpoints ----------------------------------------------------------------------------
 
-    def _look_for_checkpoint(self, start: Start, count: int) -> None:
+    def _look_for_checkpoint(self, start: ProgramStart, count: int) -> None:
         """Keep a copy of one that the program has written by itself since the last.
 
         It is complete if it did not change from one iteration to the next.
@@ -251,7 +253,7 @@ class Steward:
             return
         self._prove(start, self._seen[1])
 
-    def _prove(self, start: Start, step: int) -> str:
+    def _prove(self, start: ProgramStart, step: int) -> str:
         """Keep a copy of the checkpoint; why that failed, empty if it did not."""
         try:
             took_s, nbytes = self._kept.prove(
@@ -267,7 +269,7 @@ class Steward:
 
     # --- the end --------------------------------------------------------------------------------
 
-    def _ended(self, running: Running, start: Start, code: int) -> int | None:
+    def _ended(self, running: Running, start: ProgramStart, code: int) -> int | None:
         asked = running.asked_s is not None or bool(self._recipe.stop.words)
         found = stamp_of(start.checkpoint)
         wrote = found is not None and found != self._stamp

@@ -12,7 +12,7 @@ import pytest
 from dq_client.base import cgroups
 from dq_client.base.errors import UsageError
 from dq_client.deploy import mechanism
-from dq_client.deploy.cluster import Cluster, read_cluster
+from dq_client.deploy.cluster import ClusterShape, read_cluster
 from dq_client.deploy.mechanism import require_fit
 from dq_client.node.emulation import network
 
@@ -20,11 +20,11 @@ HOSTFILES = Path(__file__).parents[2] / "hostfiles"
 
 
 @pytest.fixture
-def opteron() -> Cluster:
+def opteron() -> ClusterShape:
     return read_cluster(HOSTFILES / "opteron36.toml")
 
 
-def scaled(cluster: Cluster, factor: float) -> Cluster:
+def scaled(cluster: ClusterShape, factor: float) -> ClusterShape:
     nodes = [
         msgspec.structs.replace(n, core_share=factor * (n.core_share or 1.0)) for n in cluster.nodes
     ]
@@ -42,11 +42,11 @@ def test_every_shipped_file_is_read() -> None:
     assert found["hosts-example"].processors == 2 * 8 + 4 * 16
 
 
-def test_two_cores_carry_the_opterons(opteron: Cluster) -> None:
+def test_two_cores_carry_the_opterons(opteron: ClusterShape) -> None:
     require_fit(opteron, cores=2)
 
 
-def test_too_many_shares_are_refused_with_what_would_fit(opteron: Cluster) -> None:
+def test_too_many_shares_are_refused_with_what_would_fit(opteron: ClusterShape) -> None:
     with pytest.raises(UsageError) as refusal:
         require_fit(scaled(opteron, 2), cores=2)
     text = str(refusal.value)
@@ -93,14 +93,14 @@ def test_senseless_files_are_refused(tmp_path: Path, text: str, complaint: str) 
     assert complaint in str(refusal.value)
 
 
-def test_paced_says_what_it_leaves_out(opteron: Cluster) -> None:
+def test_paced_says_what_it_leaves_out(opteron: ClusterShape) -> None:
     chosen = mechanism.choose(opteron, "paced")
     assert chosen.name == "paced"
     assert "not slowed" in chosen.words
 
 
 def test_without_control_groups_auto_is_paced_and_contained_is_refused(
-    opteron: Cluster, monkeypatch: pytest.MonkeyPatch
+    opteron: ClusterShape, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(cgroups, "find", lambda: None)

@@ -12,7 +12,7 @@ import pytest
 from dq_client.base import messages as m
 from dq_client.node.agent.local_start import KEEPER_LOST, KILLED, LocalStart
 from dq_client.node.ranks import ends
-from dq_client.node.ranks.ends import EndsFile, Standing, standing
+from dq_client.node.ranks.ends import EndsFile, KeptEnd, standing
 
 FAILED = {"code": 3, "why": "rank 1 on n01 has failed"}
 
@@ -28,19 +28,19 @@ def state(*worlds: dict[str, Any], **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("found", "wanted"),
     [
-        (state(world(0), over=True), Standing.KNOWN),
-        (state(world(2), over=True), Standing.KNOWN),  # of a keeper that was told to leave
-        (state(world(0)), Standing.KNOWN),
-        (state(world(0), world(0, part=False)), Standing.KNOWN),
-        (state(world(1)), Standing.LOST),
-        (state(world(0), world(1, part=False)), Standing.LOST),
-        (state(world(0), losing=True), Standing.LOST),
-        (state(), Standing.LOST),
-        (None, Standing.LOST),
+        (state(world(0), over=True), KeptEnd.KNOWN),
+        (state(world(2), over=True), KeptEnd.KNOWN),  # of a keeper that was told to leave
+        (state(world(0)), KeptEnd.KNOWN),
+        (state(world(0), world(0, part=False)), KeptEnd.KNOWN),
+        (state(world(1)), KeptEnd.LOST),
+        (state(world(0), world(1, part=False)), KeptEnd.LOST),
+        (state(world(0), losing=True), KeptEnd.LOST),
+        (state(), KeptEnd.LOST),
+        (None, KeptEnd.LOST),
     ],
 )
 def test_what_a_record_means_without_its_keeper(
-    found: dict[str, Any] | None, wanted: Standing
+    found: dict[str, Any] | None, wanted: KeptEnd
 ) -> None:
     assert standing(found) is wanted
 
@@ -90,7 +90,7 @@ def test_memory_that_is_no_list_of_names_is_none(
 
 def test_the_file_of_an_earlier_keeper_says_that_it_has_ended(tmp_path: Path) -> None:
     (tmp_path / ends.FORMER_NAME).write_text(json.dumps(state(world(0), failed=None)))
-    assert standing(ends.read(str(tmp_path))) is Standing.KNOWN
+    assert standing(ends.read(str(tmp_path))) is KeptEnd.KNOWN
 
 
 # --- the agent ---------------------------------------------------------------------------------

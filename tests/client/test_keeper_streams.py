@@ -15,7 +15,7 @@ from dq_client.base import process
 from dq_client.node.ranks import output, world
 from dq_client.node.ranks.marks import RECORD, SUFFIX, label_of
 from dq_client.node.ranks.output import File, Files, Stream
-from dq_client.node.ranks.world import Rank, Start, World
+from dq_client.node.ranks.world import Rank, World, WorldStart
 
 
 class Pipe:
@@ -109,12 +109,12 @@ def test_a_file_of_a_job_is_one_file(tmp_path: Path) -> None:
 # --- worlds ---------------------------------------------------------------------------------------
 
 
-def start(**more: Any) -> Start:
+def start(**more: Any) -> WorldStart:
     given: dict[str, Any] = {
         "world": 4, "programs": [["p"], ["q", "1"]], "program_of": [0, 1, 1], "cwd": "/c",
         "env": {"X": "y"}, "nodes": ["n1", "n2", "n1"], "folder": "", "name": "w",
     }  # fmt: skip
-    return Start(**(given | more))
+    return WorldStart(**(given | more))
 
 
 @pytest.fixture

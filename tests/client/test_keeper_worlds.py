@@ -7,14 +7,14 @@ import pytest
 from dq_client.base import messages as m
 from dq_client.node.agent.local_start import Past
 from dq_client.node.ranks import worlds as ranks_worlds
-from dq_client.node.ranks.world import Start, World
+from dq_client.node.ranks.world import World, WorldStart
 from dq_client.node.ranks.worlds import PAST_MAX, Worlds
 
 MANY = 10_000
 
 
-def start(number: int, *, joins: bool = True, spawned: bool = False) -> Start:
-    return Start(
+def start(number: int, *, joins: bool = True, spawned: bool = False) -> WorldStart:
+    return WorldStart(
         world=number,
         programs=[["app"]],
         program_of=[],
@@ -28,7 +28,7 @@ def start(number: int, *, joins: bool = True, spawned: bool = False) -> Start:
     )
 
 
-def begin(worlds: Worlds, begun: Start, *, alive: bool = False, part: bool = True) -> World:
+def begin(worlds: Worlds, begun: WorldStart, *, alive: bool = False, part: bool = True) -> World:
     world = worlds[begun.world] = World(begun, ["n01"])
     world.gone = part
     world.expected = {0} if alive else set()  # as ranks that run

@@ -21,7 +21,7 @@ from dq_client.base import process
 from dq_client.base.channel import Channel
 from dq_client.node.ranks import adoption
 from dq_client.node.ranks.adoption import Adoption, adopted
-from dq_client.node.ranks.world import Rank, Start, World
+from dq_client.node.ranks.world import Rank, World, WorldStart
 
 # A process that connects, if it is told to, says the lines it is given, and ends as it is told.
 CALLER = """
@@ -73,7 +73,7 @@ class Keeping:
         self.selector = selectors.DefaultSelector()
         self.ends: list[tuple[int, int]] = []
         self.failures: list[str] = []
-        start = Start(
+        start = WorldStart(
             world=0, programs=[["p"]], program_of=[], cwd="/", env={}, nodes=["n1"] * len(callers),
             folder=str(folder), name="w", adopted=[c.process.pid for c in callers],
         )  # fmt: skip

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dq_client.node.ranks.world import Start, World
+from dq_client.node.ranks.world import World, WorldStart
 
 
 def mapping(nodes: list[str], here: list[str]) -> str:
-    start = Start(
+    start = WorldStart(
         world=0, programs=[["p"]], program_of=[], cwd="/", env={}, nodes=nodes, folder="", name="w"
     )
     return World(start, here).machine.keys["PMI_process_mapping"]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from dq_client.base.errors import UsageError
 from dq_client.base.recipes import recipe as recipes
-from dq_client.base.recipes.command import Facts, Start, start_of
-from dq_client.base.recipes.recipe import Comparison, Recipe
+from dq_client.base.recipes.command import ProgramStart, StartFacts, start_of
+from dq_client.base.recipes.recipe import Recipe, RecipeComparison
 from dq_client.cli.submit import message_of
 from dq_client.verify.recipe_trial import are_equal, figure
 from resize_lib.recipes.checkpoints import Checkpoints, stamp_of
@@ -49,8 +49,10 @@ def made(**changes: Any) -> Recipe:
     return recipes.made(PLAIN | changes, "here")
 
 
-def start(recipe: Recipe, *argv: str, cwd: Path, goes_on: bool = False, **more: Any) -> Start:
-    return start_of(recipe, argv, cwd, Facts(7, 3, 4, **more), goes_on=goes_on)
+def start(
+    recipe: Recipe, *argv: str, cwd: Path, goes_on: bool = False, **more: Any
+) -> ProgramStart:
+    return start_of(recipe, argv, cwd, StartFacts(7, 3, 4, **more), goes_on=goes_on)
 
 
 @pytest.mark.parametrize(
@@ -267,10 +269,10 @@ def test_a_folder_is_a_checkpoint_too(tmp_path: Path) -> None:
 
 
 def test_comparisons() -> None:
-    last = Comparison("energy", r"^E = (\S+)", tolerance=1e-3)
+    last = RecipeComparison("energy", r"^E = (\S+)", tolerance=1e-3)
     assert figure(last, "E = 1.0\nE = 2.0\n") == "2.0"
     assert figure(last, "") is None
-    assert figure(Comparison("frames", "^frame", counts=True), "frame\nframe\n") == "2"
+    assert figure(RecipeComparison("frames", "^frame", counts=True), "frame\nframe\n") == "2"
     assert are_equal("2.0", "2.001", 1e-3)
     assert not are_equal("2.0", "2.1", 1e-3)
     assert not are_equal(None, None, 0.0)

@@ -12,7 +12,7 @@ from dq_client.verify import outputs
 from dq_client.verify.binding import place_of
 from dq_client.verify.comparison import Comparison, compare
 from dq_client.verify.records import Named, Record
-from dq_client.verify.runs import Resize, resizes_of
+from dq_client.verify.runs import SeenResize, resizes_of
 
 ITERATIONS, RESIZED = 6, 3  # the job grows from one rank to two after iteration 2
 TOLERANCE = 1e-9
@@ -283,4 +283,4 @@ def test_resizes_are_read_from_a_story() -> None:
         {"code": "resize_aborted", "figures": {"why": "p.py:1: it cannot be"}},
         {"code": "resize_committed", "figures": {}},
     ]
-    assert resizes_of(story) == [Resize(3, 1, 2), Resize(7, 2, 1, "p.py:1: it cannot be")]
+    assert resizes_of(story) == [SeenResize(3, 1, 2), SeenResize(7, 2, 1, "p.py:1: it cannot be")]

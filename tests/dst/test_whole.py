@@ -16,7 +16,7 @@ import pytest
 
 from dq_client.base import messages as m
 from dq_client.node.agent import local_start
-from dq_client.node.ranks.ends import Standing
+from dq_client.node.ranks.ends import KeptEnd
 from dq_server.core.features import nodes, protection
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import Action
@@ -405,13 +405,13 @@ def test_a_ticket_that_is_forgotten_when_it_is_given_back_is_caught(
 
 def test_ends_that_are_not_read_from_disk_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bug 17: an agent believes nothing of a keeper that was killed."""
-    monkeypatch.setattr(local_start, "standing", lambda _: Standing.LOST)
+    monkeypatch.setattr(local_start, "standing", lambda _: KeptEnd.LOST)
     caught(first=215)
 
 
 def test_lost_ranks_that_are_taken_for_ended_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bug 18: what a killed keeper wrote last is believed, whatever ran then."""
-    monkeypatch.setattr(local_start, "standing", lambda _: Standing.KNOWN)
+    monkeypatch.setattr(local_start, "standing", lambda _: KeptEnd.KNOWN)
     caught(first=15)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 
-from dq_client.deploy.cluster import Cluster
+from dq_client.deploy.cluster import ClusterShape
 from dq_client.node.mpiexec.command import find_mpiexec
 from harness.bench import until
 from harness.commands import ROOT, default_interrupts
@@ -79,7 +79,7 @@ class Started:
 class Beside(OwnRanks):
     """A cluster, and programs that are started beside it."""
 
-    def __init__(self, root: Path, cluster: Cluster) -> None:
+    def __init__(self, root: Path, cluster: ClusterShape) -> None:
         super().__init__(root, cluster)
         self.root, self.count = root, 0
         self.started: Started | None = None

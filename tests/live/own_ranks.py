@@ -13,7 +13,7 @@ import psutil
 from dq_client.base import messages as m
 from dq_client.base.home import Home
 from dq_client.deploy import local
-from dq_client.deploy.cluster import Cluster
+from dq_client.deploy.cluster import ClusterShape
 from dq_client.node import local_agents
 from dq_client.node.fleet import Fleet
 from harness.bench import Bench, until
@@ -24,16 +24,16 @@ STAYING = str(Path(__file__).with_name("staying.py"))
 SHARED_MEMORY = "/mpich_shm_"
 
 
-def one_processor_nodes(count: int) -> Cluster:
+def one_processor_nodes(count: int) -> ClusterShape:
     """Nodes of one processor, an agent each."""
     names = [f"n{i:02}" for i in range(1, count + 1)]
-    return Cluster("small", "hosts", tuple(m.NodeInfo(name, 1, name) for name in names))
+    return ClusterShape("small", "hosts", tuple(m.NodeInfo(name, 1, name) for name in names))
 
 
 class OwnRanks(Bench):
     """Nobody but a test resizes its jobs."""
 
-    def __init__(self, root: Path, cluster: Cluster) -> None:
+    def __init__(self, root: Path, cluster: ClusterShape) -> None:
         config = root / "config.toml"
         config.write_text('[scheduler]\nresize = "none"\n')
         self.memory: set[Path] = set()  # of MPICH, that the jobs' ranks were seen to use

@@ -19,7 +19,7 @@ from dq_client.base import messages as m
 from dq_client.base.connection import Connection
 from dq_client.base.home import is_alive
 from dq_client.deploy import local
-from dq_client.deploy.cluster import Cluster, local_cluster
+from dq_client.deploy.cluster import ClusterShape, local_cluster
 from dq_client.node import local_agents
 from dq_client.node.fleet import Fleet
 from harness import bench
@@ -37,7 +37,7 @@ LOST_AFTER_S = "12"  # more than the start of an agent takes on a busy machine
 class Faults(Live):
     """A cluster for many faults, one after the other."""
 
-    def __init__(self, root: Path, cluster: Cluster, config: Path, launcher: str) -> None:
+    def __init__(self, root: Path, cluster: ClusterShape, config: Path, launcher: str) -> None:
         super().__init__(root / "home", launcher)
         options = [
             "--heartbeat",

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from dq_client.base import messages as m
-from dq_client.deploy.cluster import Cluster
+from dq_client.deploy.cluster import ClusterShape
 from harness.bench import two_nodes, until
 from harness.live import Live
 from tests.live.own_ranks import STAYING, OwnRanks, one_processor_nodes
@@ -25,7 +25,7 @@ ASKING = str(Path(__file__).with_name("asking.py"))
 
 
 def made(
-    tmp_path_factory: pytest.TempPathFactory, cluster: Callable[[], Cluster]
+    tmp_path_factory: pytest.TempPathFactory, cluster: Callable[[], ClusterShape]
 ) -> Iterator[OwnRanks]:
     bench = OwnRanks(tmp_path_factory.mktemp("own"), cluster())
     yield bench

@@ -16,7 +16,12 @@ import pytest
 
 from dq_client.base.dq_rsh import spelled_in_letters, spelled_in_numbers
 from dq_client.base.launch import LaunchError, raise_open_file_limit
-from dq_client.node.mpiexec.command import Launch, check_placement, install_rsh, launch_command
+from dq_client.node.mpiexec.command import (
+    MpiexecCommand,
+    check_placement,
+    install_rsh,
+    launch_command,
+)
 
 PROXY = ['"/opt/a b/hydra_pmi_proxy"', "--control-port", "127.0.0.1:40123", "--proxy-id", "0"]
 
@@ -141,7 +146,7 @@ def launch(
     placement: list[tuple[str, int]],
     program: tuple[str, ...] = ("python", "app.py"),
     **options: str,
-) -> Launch:
+) -> MpiexecCommand:
     socket_path = tmp_path / "rsh"
     return launch_command(
         program, placement, rsh=tmp_path / "dq-rsh", rsh_socket=socket_path, **options

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dq_client.base import text_files
 from dq_client.base.errors import UsageError
-from dq_client.base.recipes.recipe import ERRORS, OUTPUT, Recipe, Value, Way
+from dq_client.base.recipes.recipe import ERRORS, OUTPUT, CommandChange, Recipe, RecipeValue
 
 NAME = re.compile(r"(?<!\$)\{([a-z_]+)\}")  # not ${name} of shells and input scripts
 COMMAND = "{command}"
@@ -23,7 +23,7 @@ FACTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class StartFacts:
     """What is known of one start of the job.
 
     hosts    the machines with their numbers of processors, as n01:2,n02:1
@@ -51,7 +51,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class ProgramStart:
     """What one start of the program needs.
 
     words       the command; of a launcher of its own with that
@@ -67,8 +67,8 @@ class Start:
 
 
 def start_of(
-    recipe: Recipe, argv: Sequence[str], cwd: Path, facts: Facts, *, goes_on: bool
-) -> Start:
+    recipe: Recipe, argv: Sequence[str], cwd: Path, facts: StartFacts, *, goes_on: bool
+) -> ProgramStart:
     """How the program is started, from its beginning or from its checkpoint (`goes_on`).
 
     Raises:
@@ -101,13 +101,13 @@ def start_of(
         for word in recipe.launch.command:
             launcher += words if word == COMMAND else [_fill(recipe, word, known)]
         words = launcher
-    return Start(words, files, checkpoint, stop_file, places)
+    return ProgramStart(words, files, checkpoint, stop_file, places)
 
 
 def _found(
     recipe: Recipe,
     name: str,
-    value: Value,
+    value: RecipeValue,
     argv: Sequence[str],
     cwd: Path,
     known: Mapping[str, str],
@@ -133,7 +133,11 @@ def _found(
 
 
 def _edited(
-    recipe: Recipe, way: Way, cwd: Path, known: Mapping[str, str], given: Mapping[str, str]
+    recipe: Recipe,
+    way: CommandChange,
+    cwd: Path,
+    known: Mapping[str, str],
+    given: Mapping[str, str],
 ) -> list[tuple[str, Path, str]]:
     """Value, path and text of each input file that is changed."""
     texts: dict[str, str] = {}

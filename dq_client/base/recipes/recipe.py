@@ -19,7 +19,7 @@ BY_RECIPE = "recipe"  # how such a job is protected (core/model/spec.py)
 OUTPUT, ERRORS = "output", "errors"  # of `where`; anything else is a file
 
 
-class Value(Struct, frozen=True, forbid_unknown_fields=True):
+class RecipeValue(Struct, frozen=True, forbid_unknown_fields=True):
     """A word that other keys refer to as {name}: the first that is found of these.
 
     options  option of the program -> a text in which {word} is the word behind the option
@@ -33,7 +33,7 @@ class Value(Struct, frozen=True, forbid_unknown_fields=True):
     default: str | None = None
 
 
-class Progress(Struct, frozen=True, forbid_unknown_fields=True):
+class RecipeProgress(Struct, frozen=True, forbid_unknown_fields=True):
     """How far the program is: a number in what it writes, or how many lines fit (`counts`)."""
 
     pattern: str
@@ -41,7 +41,7 @@ class Progress(Struct, frozen=True, forbid_unknown_fields=True):
     counts: bool = False
 
 
-class Stop(Struct, frozen=True, forbid_unknown_fields=True):
+class RecipeStop(Struct, frozen=True, forbid_unknown_fields=True):
     """How the program writes a checkpoint and ends: exactly one of a signal, a file, or words.
 
     words       options with which the program ends by itself after `slice_s` seconds
@@ -71,7 +71,7 @@ class Checkpoint(Struct, frozen=True, forbid_unknown_fields=True):
     without: list[str] = []
 
 
-class Edit(Struct, frozen=True, forbid_unknown_fields=True):
+class FileEdit(Struct, frozen=True, forbid_unknown_fields=True):
     """A change in a copy of an input file: `find`, a pattern for lines, becomes `put`.
 
     file   the name of a value that an option of the command gives
@@ -86,18 +86,18 @@ class Edit(Struct, frozen=True, forbid_unknown_fields=True):
     why: str = ""
 
 
-class Way(Struct, frozen=True, forbid_unknown_fields=True):
+class CommandChange(Struct, frozen=True, forbid_unknown_fields=True):
     """How the command changes: words behind it, and edits of input files.
 
     says  a pattern for what the program writes when it has read its checkpoint
     """
 
     words: list[str] = []
-    edit: list[Edit] = []
+    edit: list[FileEdit] = []
     says: str = ""
 
 
-class Launch(Struct, frozen=True, forbid_unknown_fields=True):
+class RecipeLaunch(Struct, frozen=True, forbid_unknown_fields=True):
     """Who starts the program's processes.
 
     command      the program's own launcher, in which the word {command} is the program with its
@@ -111,7 +111,7 @@ class Launch(Struct, frozen=True, forbid_unknown_fields=True):
     env: dict[str, str] = {}
 
 
-class Comparison(Struct, frozen=True, forbid_unknown_fields=True):
+class RecipeComparison(Struct, frozen=True, forbid_unknown_fields=True):
     """What `dq recipe check` compares: the group of the last line that fits, as a number where
     it is one; or how many lines fit (`counts`)."""
 
@@ -126,16 +126,16 @@ class Recipe(Struct, frozen=True, forbid_unknown_fields=True):
     """See the module's docstring. `done`: a pattern for what a complete run writes at its end."""
 
     name: str
-    progress: Progress
-    stop: Stop
+    progress: RecipeProgress
+    stop: RecipeStop
     checkpoint: Checkpoint
     about: str = ""
     done: str = ""
-    values: dict[str, Value] = {}
-    start: Way = Way()
-    go_on: Way = Way()
-    launch: Launch = Launch()
-    compare: list[Comparison] = []
+    values: dict[str, RecipeValue] = {}
+    start: CommandChange = CommandChange()
+    go_on: CommandChange = CommandChange()
+    launch: RecipeLaunch = RecipeLaunch()
+    compare: list[RecipeComparison] = []
 
     @property
     def by_ranks(self) -> bool:

@@ -22,7 +22,7 @@ from dq_client.base.home import Home
 from dq_client.deploy import batch_settings, local, shutdown
 from dq_client.deploy.batch.system import Has, System, TicketPhase, Unclear
 from dq_client.deploy.batch_settings import BatchRecord, BatchTable
-from dq_client.deploy.cluster import Cluster
+from dq_client.deploy.cluster import ClusterShape
 from dq_client.deploy.ssh.bringup import last_port, with_patience
 
 Say = Callable[[str], None]
@@ -32,7 +32,7 @@ ANY = "127.0.0.1"
 
 def bring_up(
     home: Home,
-    cluster: Cluster,
+    cluster: ClusterShape,
     systems: Mapping[str, System],
     options: list[str],
     address: str | None,

@@ -118,7 +118,7 @@ def output(folder: str, ticket: int | str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class BatchSite:
     """What `dq up` asks a batch system about itself.
 
     nodes        addresses or names of those that holders may be on
@@ -145,7 +145,7 @@ class System(Protocol):
     at_once: int
     noise: re.Pattern[str]
 
-    def site(self, processors: int) -> Site:
+    def site(self, processors: int) -> BatchSite:
         """About itself; UsageError if nodes of so many processors cannot be asked for."""
 
     def submit(self, request: HolderRequest) -> None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from dq_client.base.errors import UsageError
-from dq_client.deploy.batch.system import CommandLine, Has, HolderRequest, Site, TicketPhase
+from dq_client.deploy.batch.system import BatchSite, CommandLine, Has, HolderRequest, TicketPhase
 from dq_client.deploy.batch_settings import SlurmTable, left_s
 from dq_client.deploy.slurm.script import name_of, script, submission
 
@@ -60,7 +60,7 @@ class Slurm:
         self._table, self._within_s = table, table.answer_within_s
         self._kill_wait_s = KILL_WAIT_S if kill_wait_s is None else kill_wait_s
 
-    def site(self, processors: int) -> Site:  # noqa: ARG002 - any number can be asked for
+    def site(self, processors: int) -> BatchSite:  # noqa: ARG002 - any number can be asked for
         """See System: of the partition. UsageError if there is no such partition."""
         table, within_s = self._table, self._within_s
         words = ["scontrol", "show", "partition", "--oneliner"]
@@ -77,7 +77,7 @@ class Slurm:
         addresses = [f.get("NodeAddr", "") for f in map(_fields, nodes.splitlines())]
         graces = [float(names[n].get("GraceTime", "0") or 0) for n in chosen]
         times = [_job_time_s(names[n]) for n in chosen]
-        return Site(
+        return BatchSite(
             [a for a in addresses if a],
             _kill_wait_s(within_s),
             min([g for g in graces if g > 0], default=None),

@@ -29,7 +29,7 @@ from dq_client.base.errors import DQError, NoServer, UsageError
 from dq_client.base.home import Home, machine, write_private
 from dq_client.base.text_files import object_of, struct_of
 from dq_client.deploy import local, shutdown
-from dq_client.deploy.cluster import Cluster, Host
+from dq_client.deploy.cluster import ClusterShape, Host
 from dq_client.deploy.ssh.machine import LIBRARY_WITHIN_S, Check, MachineFacts
 from dq_client.deploy.ssh.remote_bootstrap import Begin, Begun, End, Failed, HostEnded, Keep
 from dq_client.deploy.ssh.session import HostProblem, HostSession
@@ -132,7 +132,7 @@ def own_library() -> str:
     return result.detail if result.ok else ""
 
 
-def _check(cluster: Cluster, host: Host, address: str, library: str, mark: str) -> Check:
+def _check(cluster: ClusterShape, host: Host, address: str, library: str, mark: str) -> Check:
     # A home that was named here is meant there, too; the default is each machine's own.
     home = str(Home.default().root) if os.environ.get("DQ_HOME") else ""
     return Check(
@@ -150,7 +150,7 @@ def _check(cluster: Cluster, host: Host, address: str, library: str, mark: str) 
     )
 
 
-def examine(cluster: Cluster) -> Iterator[Found]:
+def examine(cluster: ClusterShape) -> Iterator[Found]:
     """Look at every host without starting anything (`dq doctor --cluster`)."""
     library = own_library()
     place = network.server_place(cluster.network, [h.name for h in cluster.hosts])
@@ -183,7 +183,7 @@ def _judged(host: Host, facts: MachineFacts) -> Found:
 
 def bring_up(
     home: Home,
-    cluster: Cluster,
+    cluster: ClusterShape,
     server_options: list[str],
     say: Say,
     *,
@@ -251,7 +251,7 @@ def last_port(home: Home, wanted: network.Network, address: network.IP) -> int |
     return port if ports is None or ports[0] <= port <= ports[1] else None
 
 
-def start_agents(home: Home, cluster: Cluster, say: Say) -> tuple[list[Found], list[str]]:
+def start_agents(home: Home, cluster: ClusterShape, say: Say) -> tuple[list[Found], list[str]]:
     """Visit all hosts; those in use, in the order of the file, and the problems of the others."""
     before = {host.name: host for host in noted_hosts(home)}
     secret, library = credentials.of_home(home), own_library()

@@ -8,7 +8,7 @@ from typing import Any
 from dq_client.base import messages as m
 from dq_client.node.agent.holdings import Tree
 from dq_client.node.agent.keepers import KeeperLine
-from dq_client.node.ranks.ends import Standing, State, standing
+from dq_client.node.ranks.ends import KeptEnd, State, standing
 
 KILLED = 143  # as a shell says of a program that SIGTERM ended
 KEEPER_LOST = "the keeper of its ranks was killed"
@@ -72,7 +72,7 @@ class LocalStart:
 
     def take_over(self, found: State | None) -> None:
         """The keeper is gone; `found`: what it wrote last (ranks/ends.py has the table)."""
-        if standing(found) is Standing.KNOWN:
+        if standing(found) is KeptEnd.KNOWN:
             assert found is not None
             self.state = found
             # It went without having read these.

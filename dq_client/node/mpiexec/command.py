@@ -32,7 +32,7 @@ NODE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
 
 
 @dataclass(frozen=True)
-class Launch:
+class MpiexecCommand:
     """How to start a job: run `argv` with `env` added to the environment."""
 
     argv: list[str]
@@ -48,7 +48,7 @@ def launch_command(
     interface: str = "lo",
     mpiexec: str | None = None,
     transports: str | None = None,
-) -> Launch:
+) -> MpiexecCommand:
     """The mpiexec command that runs `program` with `count` ranks on each (node, count).
 
     `rsh` is what `install_rsh` returned, `rsh_socket` the agent's socket that it connects to.
@@ -64,14 +64,14 @@ def launch_command(
     mpiexec = mpiexec or find_mpiexec()
     if open_mpi.is_open_mpi(mpiexec):
         argv = open_mpi.words(mpiexec, ranks, program, interface)
-        return Launch(argv, open_mpi.environment())
+        return MpiexecCommand(argv, open_mpi.environment())
     launcher = ["-launcher", "rsh", "-launcher-exec", str(rsh), "-iface", interface]
     argv = [mpiexec, *launcher, "-hosts", hosts, "-n", str(ranks), *program]
     env = {**ONE_THREAD, **MPI_TUNING, dq_rsh.SOCKET_VARIABLE: str(rsh_socket)}
     env[INTERFACE_VARIABLE] = interface
     if transports is not None:
         env["UCX_TLS"] = transports
-    return Launch(argv, env)
+    return MpiexecCommand(argv, env)
 
 
 def check_placement(placement: Sequence[tuple[str, int]]) -> None:

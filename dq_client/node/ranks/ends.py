@@ -28,7 +28,7 @@ FORMER_NAME = "exit"  # of a keeper that DQ 0.2 has made, which wrote it at its 
 State = Dict[str, Any]
 
 
-class Standing(Enum):
+class KeptEnd(Enum):
     """What is known of ranks whose keeper is gone."""
 
     KNOWN = "known"
@@ -79,12 +79,12 @@ def memory(folder: str) -> list[str]:
     return [path for path in found if isinstance(path, str)] if isinstance(found, list) else []
 
 
-def standing(state: Optional[State]) -> Standing:
+def standing(state: Optional[State]) -> KeptEnd:
     """What a record means now that its keeper is gone: the table in this module's docstring."""
     if state is None:
-        return Standing.LOST
+        return KeptEnd.LOST
     if state.get("over"):
-        return Standing.KNOWN
+        return KeptEnd.KNOWN
     worlds = state["worlds"].values()
     open_end = any(world["running"] for world in worlds) or state.get("losing")
-    return Standing.LOST if open_end or not worlds else Standing.KNOWN
+    return KeptEnd.LOST if open_end or not worlds else KeptEnd.KNOWN

@@ -38,7 +38,7 @@ from . import output, program
 from .adoption import Adoption
 from .dialogue import Dialogue
 from .ends import EndsFile
-from .world import Rank, Start, World, remove_shared_memory
+from .world import Rank, World, WorldStart, remove_shared_memory
 from .worlds import Worlds
 
 GRACE_S = 2.0
@@ -56,7 +56,7 @@ Json = dict[str, Any]
 class Become(BaseException):
     """Raised in a forked rank, so that it leaves the keeper's frames before the program runs."""
 
-    def __init__(self, wanted: program.Program) -> None:
+    def __init__(self, wanted: program.PythonProgram) -> None:
         super().__init__()
         self.program = wanted
 
@@ -257,7 +257,7 @@ class Keeper:
     def _carry_out(self, message: Json) -> None:
         what = message.pop("do")
         if what == "start":
-            self._start(Start(**message))
+            self._start(WorldStart(**message))
         elif what == "relayed":
             self._dialogue.exchange.heard(message["data"])
         elif what == "spawn":
@@ -269,7 +269,7 @@ class Keeper:
 
     # --- ranks --------------------------------------------------------------------------------
 
-    def _start(self, wanted: Start) -> None:
+    def _start(self, wanted: WorldStart) -> None:
         if self.worlds.has_had(wanted) or self._terminating:
             return  # said again
         world = self.worlds[wanted.world] = World(wanted, self.nodes)
@@ -295,7 +295,9 @@ class Keeper:
                     stream, selectors.EVENT_READ, partial(self._pump, rank, stream)
                 )
 
-    def _becoming(self, start: Start, number: int) -> Optional[Callable[[process.Birth], NoReturn]]:
+    def _becoming(
+        self, start: WorldStart, number: int
+    ) -> Optional[Callable[[process.Birth], NoReturn]]:
         """What makes a forked rank its program; None if that must be executed."""
         if self._tops is None:
             return None

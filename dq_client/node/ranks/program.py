@@ -19,7 +19,7 @@ FLAGS = {"-u", "-P", "-B"}  # those that can be had in a running interpreter
 
 
 @dataclass
-class Program:
+class PythonProgram:
     """A Python program: `kind` is file, module or code."""
 
     kind: str
@@ -30,7 +30,9 @@ class Program:
     folder: str  # what Python puts first into sys.path; empty: nothing
 
 
-def plan(argv: list[str], env: dict[str, str], cwd: str, tops: dict[str, str]) -> Optional[Program]:
+def plan(
+    argv: list[str], env: dict[str, str], cwd: str, tops: dict[str, str]
+) -> Optional[PythonProgram]:
     """The program if it can be run in a fork of this process, else None.
 
     tops: the packages that are loaded, with their folders.
@@ -48,7 +50,7 @@ def plan(argv: list[str], env: dict[str, str], cwd: str, tops: dict[str, str]) -
     return program if all(map(os.path.isabs, path)) else None
 
 
-def _parse(argv: list[str], cwd: str) -> Optional[Program]:
+def _parse(argv: list[str], cwd: str) -> Optional[PythonProgram]:
     flags: set[str] = set()
     for i, word in enumerate(argv[1:], 1):
         if word in FLAGS:
@@ -66,7 +68,9 @@ def _parse(argv: list[str], cwd: str) -> Optional[Program]:
         if kind == "file":
             folder = os.path.dirname(os.path.realpath(os.path.join(cwd, word)))
         arguments = argv[rest + 1 :]
-        return Program(kind, target, argv, arguments, frozenset(flags), "" if safe else folder)
+        return PythonProgram(
+            kind, target, argv, arguments, frozenset(flags), "" if safe else folder
+        )
     return None
 
 
@@ -80,7 +84,7 @@ def _shadows(folder: str, tops: dict[str, str]) -> bool:
     return False
 
 
-def run(program: Program) -> None:
+def run(program: PythonProgram) -> None:
     """Be the program: what follows after `python` on its command line, its end included."""
     try:
         _run(program)
@@ -95,7 +99,7 @@ def run(program: Program) -> None:
         raise SystemExit(130 if isinstance(error, KeyboardInterrupt) else 1) from None
 
 
-def _run(program: Program) -> None:
+def _run(program: PythonProgram) -> None:
     _streams("-u" in program.flags or bool(os.environ.get("PYTHONUNBUFFERED")))
     if "-B" in program.flags:
         sys.dont_write_bytecode = True

@@ -17,7 +17,7 @@ SHARED_MEMORY = "/dev/shm/mpich_shm_"  # noqa: S108 - MPICH's choice
 
 
 @dataclass
-class Start:
+class WorldStart:
     """The order to start a world; the fields of the message StartRanks that keepers need.
 
     nodes    of each rank, of all nodes; `root`: of the job's rank 0, for a world that joins it
@@ -76,7 +76,7 @@ class Rank:
 
 
 class World:
-    def __init__(self, start: Start, here: list[str]) -> None:
+    def __init__(self, start: WorldStart, here: list[str]) -> None:
         self.start = start
         order = list(dict.fromkeys(start.nodes))
         local = frozenset(r for r, node in enumerate(start.nodes) if node in here)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Optional
 
-from .world import Rank, Start, World, remove_shared_memory
+from .world import Rank, World, WorldStart, remove_shared_memory
 
 PAST_MAX = 16  # worlds that were to join and are over: so many of them are still spoken of
 
@@ -20,7 +20,7 @@ class Worlds(Dict[int, World]):
     past = -1
     past_max = PAST_MAX
 
-    def has_had(self, start: Start) -> bool:
+    def has_had(self, start: WorldStart) -> bool:
         """Whether the world was started here, be it over or not."""
         return start.world in self or (start.joins and start.world <= self.past)
 
