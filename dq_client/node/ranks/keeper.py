@@ -51,6 +51,7 @@ QUIET_END_S = 2.0  # how long the other ranks of a world may outlive one that en
 WRITE_FOR_S = 60.0
 FOREIGN = b"dq: the output of the %d ranks that attached themselves goes where mpiexec sends it\n"
 Json = dict[str, Any]
+Becoming = Callable[[process.Birth], NoReturn]
 
 
 class Become(BaseException):
@@ -295,9 +296,7 @@ class Keeper:
                     stream, selectors.EVENT_READ, partial(self._pump, rank, stream)
                 )
 
-    def _becoming(
-        self, start: WorldStart, number: int
-    ) -> Optional[Callable[[process.Birth], NoReturn]]:
+    def _becoming(self, start: WorldStart, number: int) -> Optional[Becoming]:
         """What makes a forked rank its program; None if that must be executed."""
         if self._tops is None:
             return None
