@@ -292,9 +292,8 @@ class Keeper:
                 hear = partial(self._hear, world, rank, channel)
                 self._selector.register(channel, selectors.EVENT_READ, hear)
             for stream in rank.streams:
-                self._selector.register(
-                    stream, selectors.EVENT_READ, partial(self._pump, rank, stream)
-                )
+                pump = partial(self._pump, rank, stream)
+                self._selector.register(stream, selectors.EVENT_READ, pump)
 
     def _becoming(self, start: WorldStart, number: int) -> Optional[Becoming]:
         """What makes a forked rank its program; None if that must be executed."""
