@@ -23,6 +23,9 @@ class Variable:
     role: Role = Role.NONE  # whether ranks change it by their place among the others
     # If it follows from the number of ranks and is not used: what the loop adds up is made of it.
     summed: bool = False
+    curve: bool = False  # each iteration adds an item of the rank's own (curves.py)
+    # If the loop does not change it, as far as the source shows: whether others use it.
+    read: bool = False
     file: str = ""  # of these lines; empty: unknown
 
 

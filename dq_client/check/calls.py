@@ -180,6 +180,8 @@ class Calls(Communication):
             outs = [s for s in body.exit if value.within and s.startswith(f"{name}.")]
             if outs and not value.path:
                 self.change(value, Node(self._out_of(call, slot) for slot in outs), line)
+            if name in body.exit:  # a row of an array, perhaps
+                self.change_item(value, Node([self._out_of(call, name)]), line)
         result = Node(kind=body.result.kind)
         result.call = call
         path, within = (self.translated(slot, call) if slot else "" for slot in body.returns)
@@ -377,6 +379,8 @@ class Calls(Communication):
             if name == "len" and nodes:
                 nodes = [Node(nodes)]
                 nodes[0].length = True
+            if name in w.LISTS and given.args:
+                return given.args[0].listed(nodes)
             plain = name in ("int", "float", "str", "len", "bool", "round", "complex", "hash")
             return Value(nodes, w.PLAIN if plain else "", parts=item_parts(name, given))
         if isinstance(node.func, ast.Attribute) and not module:
@@ -402,10 +406,9 @@ class Calls(Communication):
         first = given.args[0] if given.args else NOTHING
         if name == "take" and len(given.args) > 1:
             return Value([self.item(first.nodes, given.args[1].nodes)])
-        if name in ("copyto", "at", "fill_diagonal", "put", "heappush") and given.args:
-            old = [] if name == "copyto" else first.nodes
-            others = Given(given.args[1:], given.keywords)
-            self.change(first, Node([*old, *others.nodes]), line)
+        self.changed_by_library(name, nodes, given, line)
+        if name == "islice":
+            return first.listed(nodes).stretch(nodes, Given(given.args[1:]).nodes)
         if name in w.SPLITS:  # a list of views
             return Value([Node(nodes)], within=first.path or first.within, view=first.view)
         if name in w.VIEWS:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from dq_client.check import words as w
 from dq_client.check.flow import NOTHING, Flow, Value
+from dq_client.check.given import Given
 from dq_client.check.graph import Item, Node
 from dq_client.check.own_files import FileUse, file_is_written
 from dq_client.check.scopes import is_view, is_whole
@@ -100,6 +101,22 @@ class Effects(Flow):
         if writes and buffer.kind == w.BUFFER:
             self.change(buffer, Node([*buffer.nodes, *nodes], kind=w.BUFFER), line)
         return NOTHING if writes else Value(buffer.nodes)
+
+    def change_item(self, value: Value, node: Node, line: int) -> None:
+        """What stands in a container was changed in place, if it does, and is no number."""
+        container = value.within or self.members.get(value.path, "")
+        if container and value.kind != w.PLAIN:
+            self.change(Value(value.nodes, within=container, view=value.view), node, line)
+
+    def changed_by_library(self, name: str, nodes: list[Node], given: Given, line: int) -> None:
+        """Note what a function of numpy, or of a library like it, changes of its arguments."""
+        if name in w.CHANGES_FIRST and given.args:
+            old = [] if name == "copyto" else given.args[0].nodes
+            others = Given(given.args[1:], given.keywords)
+            self.change(given.args[0], Node([*old, *others.nodes]), line)
+        operands = 1 if name in w.OF_ONE else 2 if name in w.OF_TWO else len(given.args)
+        if len(given.args) > operands:  # `np.add(a, b, a)`
+            self.change(given.args[operands], Node(nodes), line)
 
     def filled(self, target: ast.expr) -> None:
         """A view has been overwritten as a whole: what its variable had before is gone."""

@@ -47,6 +47,7 @@ class Value:
     parts: tuple[Value, ...] = ()  # what its items are made of, as those of zip(a, b)
     made: Call | None = None  # the object that this call of __init__ has made
     item: Item | None = None  # which item of a variable it is
+    copied: bool = False  # it is another list of the items of `within`, as list(x) makes it
 
     def node(self) -> Node:
         """As one node."""
@@ -59,6 +60,20 @@ class Value:
     def other_view(self, nodes: list[Node]) -> Value:
         """The same memory, seen in another way, as by reshape."""
         return Value(nodes, path=self.path, within=self.within, view=self.view)
+
+    def listed(self, nodes: list[Node]) -> Value:
+        """The same items in another container, as list() makes it."""
+        within = self.path or self.within
+        return Value(nodes, within=within, view=self.view, parts=self.parts, copied=True)
+
+    def stretch(self, nodes: list[Node], index: list[Node]) -> Value:
+        """Some of the items of another container."""
+        parts = [
+            Value(p.nodes, within=p.within, view=[*p.view, *index], parts=p.parts)
+            for p in self.parts
+        ]
+        view = [*self.view, *index]
+        return Value(nodes, within=self.within, view=view, parts=tuple(parts), copied=True)
 
 
 NOTHING = Value()

@@ -42,7 +42,9 @@ class Given:
 
 def item_parts(name: str, given: Given) -> tuple[Value, ...]:
     """What the items of an enumerate or a zip are made of."""
-    items = [Value(v.nodes, within=v.path or v.within, parts=v.parts) for v in given.args]
+    items = [
+        Value(v.nodes, within=v.path or v.within, view=v.view, parts=v.parts) for v in given.args
+    ]
     return (NOTHING, *items[:1]) if name == "enumerate" else tuple(items if name == "zip" else ())
 
 

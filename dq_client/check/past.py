@@ -18,6 +18,7 @@ from dq_client.check.near import (
     is_always,
     is_on_root,
     near_of,
+    place_of,
     selects,
 )
 from dq_client.check.program import Program
@@ -64,6 +65,8 @@ def _is_past(
     of_data = bool(made_of & w.PART)
     if not (of_data or by_hand) or made_of & w.CLOCK:
         return False
+    if of_data and _is_left(changes, heads, program, counts):
+        return True
     for change in changes:
         is_part = of_data and _is_range_of_part(change)
         is_kept = is_one_item(change) and (by_hand or _has_text_key(change))
@@ -84,6 +87,35 @@ def _is_past(
                 seen.add(user)
                 todo.append(user)
     return False
+
+
+def _is_left(changes: list[Node], heads: list[Node], program: Program, counts: Counts) -> bool:
+    """Whether one iteration makes it of the part, others leave it, and it is used after the loop.
+
+    As `if step == 0: first = x.local.sum()`.
+    """
+    stays = any(head in left_over(head.passed[1:]) for head in heads if head.varies)
+    own = [c for c in changes if bits_of(c.computed) & w.PART]
+    if not any(_is_seldom(c, counts) if c.kept else stays for c in own):
+        return False
+    whole = program.whole()
+    todo, seen, sinks = list(heads), set(heads), set(program.sinks)
+    while todo:
+        node = todo.pop()
+        for user in whole.users(node):
+            if user not in seen and user.control is not node:
+                if user in sinks:
+                    return True
+                seen.add(user)
+                todo.append(user)
+    return False
+
+
+def _is_seldom(change: Node, counts: Counts) -> bool:
+    """Whether it sets the same item in some iterations, on all ranks alike."""
+    parts = list(branches_of(change, counts))
+    varies = any(place_of(part)[1] for part in parts)
+    return is_one_item(change) and varies and not bits_of(parts) & (w.RANK | w.PART)
 
 
 def _is_replaced(

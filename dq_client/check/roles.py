@@ -155,7 +155,8 @@ def _is_used_as_whole(heads: list[Node], program: Program) -> bool:
     while todo:
         node = todo.pop()
         for user in whole.users(node):
-            reads_own = not user.kept and bits_of(user.index or []) & (w.RANK | w.PART)
+            index = [each for each in user.index or () if each not in seen]  # not the container
+            reads_own = not user.kept and bits_of(index) & (w.RANK | w.PART)
             if user in seen or user.control is node or reads_own:
                 continue
             if user in sinks:

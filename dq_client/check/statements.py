@@ -285,7 +285,7 @@ class Statements(Values):
                 slot = self.slot(target.id)
                 self.bind(slot, bound(value), line)
                 self.items[slot] = value.item
-                if value.within:
+                if value.within and not value.copied:
                     self.members[slot], self.views[slot] = value.within, value.view
                 if source is not None:
                     self.name_also(slot, value)

@@ -224,6 +224,8 @@ class Values(Calls):
         self.program.indexed.append((Node(base.nodes), Node(index.nodes)))
         if base.kind.startswith(w.FUNCTIONS):
             return Value(nodes, base.kind, item=item)
+        if base.copied and is_view(node.slice):
+            return base.stretch(nodes, index.nodes)
         view = base.view if is_whole(node.slice) else [*base.view, *(index.nodes or [Node()])]
         if is_view(node.slice):
             return Value(nodes, path=base.path, within=base.within, view=view, item=item)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from dq_client.check import words as w
 from dq_client.check.answer import Variable
+from dq_client.check.curves import is_curve
 from dq_client.check.graph import (
     DEPTH_MAX,
     STATES_MAX,
@@ -94,6 +95,7 @@ class View:
         of_calls = heads or self._heads_in_calls(name)
         role = self._role(inside, of_calls, name, accumulates) if stays else Role.NONE
         used = self._is_used([*heads, *inside] or begun)
+        loop = w.named(self.sources_inside(inside)) if stays and not kept else frozenset[str]()
         set_up = frozenset() if kept else w.set_up(self._sources_before(begun))
         return Variable(
             line=self._line_of(nodes),
@@ -101,8 +103,10 @@ class View:
             role=role,
             used=used,
             summed=not used and "size" in set_up and self._is_summed([*heads, *inside] or begun),
+            read=not (used or inside) and self._is_used(begun),
             set_up=set_up,
-            loop=w.named(self.sources_inside(inside)) if stays and not kept else frozenset(),
+            loop=loop,
+            curve=(accumulates or role in OWN) and self._is_curve(loop, name),
             changed_line=min((n.file_line for n in inside), default=0),
             rebuilt=self._is_rebuilt(nodes, name),
         )
@@ -126,10 +130,17 @@ class View:
             used=used,
             summed=not used and "size" in set_up and self._is_summed(read),
             set_up=set_up,
-            loop=w.named(self.sources_inside(inside)),
+            loop=(loop := w.named(self.sources_inside(inside))),
+            curve=(accumulates or role in OWN) and self._is_curve(loop, ending),
             changed_line=min((n.file_line for n in inside), default=0),
             rebuilt=self._is_rebuilt(nodes, ""),
         )
+
+    def _is_curve(self, loop: frozenset[str], name: str) -> bool:
+        if not loop & {"rank", "part"} or "clock" in loop:
+            return False
+        scopes = self._program.scopes
+        return is_curve([scopes[0 if name[0] == "." else self._scope].node], name)
 
     def default(self, name: str) -> Variable:
         """Facts about a parameter of the scope, whose default value stays from call to call."""

@@ -90,6 +90,15 @@ GROWS = {
 }  # fmt: skip
 REORDERS = {"sort", "reverse", "setdefault", "resize", "setflags", "shuffle"}
 SPLITS = {"array_split", "split", "hsplit", "vsplit", "dsplit"}
+# Functions of numpy that take an array for the result after one operand, or after two.
+OF_ONE = {"exp", "log", "sqrt", "square", "sin", "cos", "tan", "tanh", "abs", "absolute"}
+OF_ONE |= {"negative", "floor", "ceil", "rint", "sign", "reciprocal", "conjugate", "isnan"}
+OF_TWO = {"add", "subtract", "multiply", "divide", "true_divide", "floor_divide", "power"}
+OF_TWO |= {"maximum", "minimum", "mod", "remainder", "fmax", "fmin", "hypot", "matmul"}
+LISTS = {"list", "tuple", "sorted", "reversed", "iter"}  # the same items in another container
+# Functions of numpy, and heappush, that change their first argument.
+CHANGES_FIRST = {"copyto", "at", "fill_diagonal", "put", "putmask", "place", "put_along_axis"}
+CHANGES_FIRST |= {"heappush"}
 VIEWS = {"reshape", "ravel", "transpose", "swapaxes", "squeeze", "view", "moveaxis", "atleast_1d"}
 VIEWS |= {"atleast_2d", "asarray", "expand_dims", "flip", "flat", "memoryview", "T", "real", "imag"}
 READS = {

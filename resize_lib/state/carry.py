@@ -34,7 +34,7 @@ from resize_lib.state.entry import NOT_KEPT, Entry
 from resize_lib.state.hindrance import Fixed, growth_hindrance
 from resize_lib.state.known import Known
 from resize_lib.state.losses import loss
-from resize_lib.state.places import CONTENTS, Path, Place
+from resize_lib.state.places import CONTENTS, Path, Place, is_whole
 from resize_lib.state.program import (
     Scope,
     import_modules,
@@ -345,6 +345,7 @@ class Carry:
             return Fate.KEEP, ""
         if not here.anchors.has(path):
             return Fate.KEEP, ""  # the place that holds the object differs, too, and is judged
+        facts = self.sources.variable(here, path)
         seen = Seen(
             told.before.get(path),
             told.digest(path),
@@ -355,8 +356,8 @@ class Carry:
             sent.failed.get(path, ""),
             path in told.coincides,
             path in here.opaque,
+            facts.role is Role.PAST and path in here.places and is_whole(here.places[path]),
         )
-        facts = self.sources.variable(here, path)
         fate, why = rule(seen, facts)
         if seen.before == seen.now and seen.here is None and _of_class(here, path):
             return Fate.KEEP, ""  # its class is not in use here, and has what its source gave it

@@ -14,7 +14,7 @@ from resize_lib.state import verdict
 from resize_lib.state.comparison import Told
 from resize_lib.state.hindrance import size_hindrance
 from resize_lib.state.objects import FILE, STREAMS
-from resize_lib.state.places import CONTENTS, Path
+from resize_lib.state.places import CONTENTS, Path, is_whole
 from resize_lib.state.program import Sequences
 from resize_lib.state.sources import Sources, is_setting, shown
 from resize_lib.state.survey import OPENED, Survey
@@ -41,7 +41,7 @@ def loss(
         stay = [rank for rank in range(comm.size) if rank not in leaving]
         why = _stale(sources, mine, found, differing, renumbered=stay != list(range(len(stay))))
         why = why or _absent(sources, found, len(stay))
-    return why or _misplaced(sources, found, differing, first=comm.rank == 0)
+    return why or _misplaced(sources, mine, found, differing, first=comm.rank == 0)
 
 
 _OPEN = (
@@ -130,11 +130,16 @@ def _absent(sources: Sources, found: Survey, size: int) -> str:
     return ""
 
 
-def _misplaced(sources: Sources, found: Survey, differing: Iterable[Path], *, first: bool) -> str:
+def _misplaced(
+    sources: Sources, mine: Told, found: Survey, differing: Collection[Path], *, first: bool
+) -> str:
     """On rank 0 of all places, on others of those where the ranks differ."""
     for path in list(found.places) if first else differing:
         if path in found.places and not is_setting(path):
             facts: Variable = sources.variable(found, path)
+            same = mine.before.get(path) == mine.digest(path) and path not in differing
+            if same and verdict.by_place(facts) is Role.PAST and is_whole(found.places[path]):
+                continue  # nobody has changed it yet
             if why := verdict.misplaced(facts, equal=first):
                 return _said(sources, found, path, facts.changed_line, why)
     return ""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
 
 from resize_lib.state import objects
 from resize_lib.state.objects import Kind
@@ -85,3 +88,19 @@ def _set_keys(owner: Any, kind: Kind | None, names: list[str]) -> None:
         return
     for name in set(objects.attributes(owner)) - set(names):
         objects.remove_attribute(owner, name)
+
+
+PLAIN = (int, float, complex, str, bytes, np.number, np.bool_)
+ITEMS_MAX = 100_000  # of a list that are looked at
+
+
+def is_whole(place: Place) -> bool:
+    """Whether the digest of a value is of all in it: an array, a number, a list of numbers."""
+    value: Any = None
+    with suppress(Exception):  # any class may raise anything
+        value = place.get()
+    if isinstance(value, np.ndarray):
+        return not value.dtype.hasobject
+    if isinstance(value, list | tuple):
+        return len(value) <= ITEMS_MAX and all(isinstance(each, PLAIN) for each in value)
+    return isinstance(value, PLAIN)

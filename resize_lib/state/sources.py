@@ -236,6 +236,7 @@ def _together(root: Variable, found: list[Variable]) -> Variable:
         accumulates=any(each.accumulates for each in bound),
         used=any(each.used for each in found),
         summed=any(each.summed for each in found),
+        curve=any(each.curve for each in bound),
         set_up=set_up or root.set_up,
         loop=frozenset().union(*(each.loop for each in bound)),
         rebuilt=root.rebuilt or any(each.rebuilt for each in found),

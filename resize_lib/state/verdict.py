@@ -32,6 +32,7 @@ class Seen(NamedTuple):
     failed: why the value cannot be copied; empty: it can be
     coincides: its value may be the same on several ranks by chance, as small whole numbers are
     opaque: an object of a package, whose bytes may differ where it is the same
+    whole: the digest is of all that it has, as of an array or a list of numbers
     """
 
     before: bytes | None
@@ -43,6 +44,7 @@ class Seen(NamedTuple):
     failed: str = ""
     coincides: bool = False
     opaque: bool = False
+    whole: bool = False
 
 
 LOCAL = frozenset(("rank", "part", "clock"))
@@ -102,6 +104,12 @@ _PAST = (
 )
 
 
+_CURVE = (
+    "has an item of the rank's own for each iteration, and a rank that joins has none of the"
+    " earlier ones: add each item up over all ranks in its iteration"
+)
+
+
 _IDENTITY = (
     "depends on what id() gives, which is another number in each process: use a key that is the"
     " same on every rank, such as a name or a number"
@@ -127,7 +135,10 @@ def growth(seen: Seen, facts: Variable) -> tuple[Fate, str]:
     """What becomes of it in a rank that joins; with the reason where that is REFUSE."""
     if facts.rebuilt:
         return Fate.KEEP, ""
-    if why := misplaced(facts, equal=seen.equal):
+    # The source may take an array's view for changed where it is a number that is bound again.
+    unchanged = seen.whole and seen.equal and seen.before == seen.now
+    same = unchanged and by_place(facts) is Role.PAST
+    if not same and (why := misplaced(facts, equal=seen.equal)):
         return Fate.REFUSE, why
     if by_place(facts) is Role.AGAIN and seen.start == seen.before:
         return Fate.KEEP, ""  # the others get that back, too (entry.py)
@@ -160,6 +171,8 @@ def _changed(seen: Seen, facts: Variable) -> tuple[Fate, str]:
     if not seen.equal:
         if "id" in facts.loop and facts.used:
             return Fate.REFUSE, _IDENTITY
+        if facts.curve and facts.used:
+            return Fate.REFUSE, _CURVE
         by_size = "size" in facts.set_up or ("rank" in facts.set_up and "size" in facts.loop)
         part = by_size and facts.used and _adds(facts)
         if part:
@@ -199,7 +212,8 @@ def _changed(seen: Seen, facts: Variable) -> tuple[Fate, str]:
 
 def _is_unseen(seen: Seen, facts: Variable) -> bool:
     """Whether ranks have changed it differently, and no line shows how."""
-    found = facts.line and not facts.changed_line and facts.used and not facts.rebuilt
+    used = facts.used or facts.read
+    found = facts.line and not facts.changed_line and used and not facts.rebuilt
     return bool(found) and seen.before != seen.now and not (seen.equal or seen.opaque)
 
 
@@ -275,7 +289,7 @@ def lost(before: bytes | None, now: bytes | None, facts: Variable | None) -> str
     """
     if before == now:
         return ""
-    if facts is not None and (facts.rebuilt or not facts.used):
+    if facts is not None and (facts.rebuilt or not (facts.used or facts.read)):
         return ""
     if facts is not None and not _adds(facts) and facts.role is not Role.ROOT:
         return ""
