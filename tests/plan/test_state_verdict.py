@@ -164,6 +164,20 @@ def test_numbers_that_are_equal_by_chance_are_not_carried() -> None:
     assert growth(case, facts("used accumulates")) == (CARRY, "")
 
 
+def test_a_curve_of_own_items_has_none_of_earlier_iterations_in_a_rank_that_joins() -> None:
+    words = "used accumulates curve loop=part"
+    fate, why = growth(seen("a b : a a !"), facts(words))
+    assert fate is REFUSE and "item of the rank's own" in why
+    assert growth(seen("a b : a a !"), facts(words.replace("used ", ""))) == (KEEP, "")
+
+
+def test_what_nobody_has_changed_yet_is_no_part_of_the_last_iteration() -> None:
+    assert growth(seen("a a : a a"), facts("used role=past"))[0] is REFUSE
+    assert growth(seen("a a : a a", whole=True), facts("used role=past")) == (KEEP, "")
+    assert growth(seen("a b : a a", whole=True), facts("used role=past"))[0] is REFUSE
+    assert growth(seen("a a : a a !", whole=True), facts("used role=past"))[0] is REFUSE
+
+
 def test_bytes_of_an_object_of_a_package_say_nothing() -> None:
     """Unchanged, with other bytes in the joining rank: it may be the same."""
     assert growth(seen("a a : b b", opaque=True), facts("used")) == (KEEP, "")
@@ -209,6 +223,7 @@ LOST = [
     (A, B, "used unseen", True),  # it has changed, and no line shows how
     (A, B, "unseen", False),
     (A, B, "used unseen rebuilt", False),
+    (A, B, "read unseen", True),  # the loop only reads it, as far as the source shows
     (A, A, "used unseen", False),
 ]
 

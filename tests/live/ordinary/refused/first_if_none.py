@@ -1,0 +1,21 @@
+"""Each rank keeps what its part was when it first looked."""
+
+from mpi4py import MPI
+import numpy as np
+import resize_lib
+
+comm = MPI.COMM_WORLD
+rs = resize_lib.session()
+x = rs.array("x", 24, init=lambda i: i * 1.0)
+first = None  # refused
+for step in rs.iterations(40):
+    if first is None:
+        first = float(x.local.sum())  # refused
+    x.local[:] = x.local * 0.9 + 1
+total = comm.allreduce(first) + 0 * step
+if comm.rank == 0:
+    y, h = np.arange(24.0), []
+    for s in range(40):
+        h.append(float(y.sum()))
+        y = y * 0.9 + 1
+    print("sum", round(total, 7), "expected", round(float(h[0]), 7))
