@@ -26,6 +26,7 @@ from dq_client.deploy.ssh.filesystem import network_kind
 from dq_client.examples import cluster_file
 from dq_client.node import supervision
 from dq_client.show.output import note, print_json, say
+from dq_client.show.report.text import processors
 
 SLURM = "slurm"
 CLOCKS_DIFFER_S = 2.0
@@ -173,7 +174,9 @@ def _up_here(
 ) -> None:
     require_fit(cluster)
     mechanism = choose(cluster, fidelity)
-    note(f"starting {cluster.name}: {cluster.processors} processors on {len(cluster.nodes)} nodes")
+    count = len(cluster.nodes)
+    size = f"{processors(cluster.processors)} on {count} node{'s' * (count != 1)}"
+    note(f"starting {cluster.name}: {size}")
     if mechanism.words:
         note(mechanism.words)
     info = bringup.bring_up(home, cluster, options, mechanism.name, keep_alive=True)

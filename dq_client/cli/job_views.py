@@ -136,6 +136,8 @@ def _show_job(view: dict[str, Any]) -> None:
         value = "-" if view[key] is None else view[key]
         if key == "nodes" and not value and view.get("places"):
             key, value = "ran on", sorted(view["places"][-1]["nodes"])  # it holds none any more
+        if key == "kind" and _was_never_asked(view):
+            value = f"{value}, but it came to no remap point: its size was fixed"
         _line(key, " ".join(map(str, value)) if isinstance(value, list) else value)
     if len(view.get("legal_grids", ())) > len(view["legal_sizes"]):  # a size has several
         _line("legal_grids", " ".join(map(grid_word, view["legal_grids"])))
@@ -168,6 +170,12 @@ def _show_job(view: dict[str, Any]) -> None:
         say(sizes_table(view["sizes"]))
     if view.get("usage"):
         _show_usage(view["usage"], view)
+
+
+def _was_never_asked(view: dict[str, Any]) -> bool:
+    """Whether a job that might have been resized has ended without a point at which it could be."""
+    ran = view["state"] in ENDED and view["start_s"] is not None
+    return ran and view["kind"] == "malleable" and not view["remap_points"]
 
 
 def _show_usage(usage: dict[str, Any], view: dict[str, Any]) -> None:
@@ -241,7 +249,7 @@ def sizes_table(sizes: list[dict[str, Any]]) -> str:
         (
             s["processors"],
             grid_word(s["grid"]),
-            s["iterations"],
+            s["iterations"] or None,
             s["iteration_time_s"],
             s["redistribution_time_s"],
             s["decision"],

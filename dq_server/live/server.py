@@ -30,7 +30,7 @@ from dq_server.live.agents.registry import AgentLink, Agents
 from dq_server.live.audit import Audit, Origin
 from dq_server.live.context import Desk
 from dq_server.live.engines.link import EngineLink
-from dq_server.live.orders import dispatch
+from dq_server.live.orders import dispatch, leaving_nodes
 from dq_server.live.orders.reconciliation import join_due
 from dq_server.live.orders.startup import begin, resume
 from dq_server.live.rate_limited_log import RateLimitedLog
@@ -179,8 +179,7 @@ class Server:
         """Make the state that the journal leads to: snapshot, then the events after it."""
         self._snapshots.forget()
         found = recovered(self.journal)
-        self._now = max(self._now, found.last_s)
-        self._applied_s = found.last_s
+        self._now, self._applied_s = max(self._now, found.last_s), found.last_s
         self._snapshots.kept, self._seq = found.kept, found.seq
         self.desk.use(found.scheduler)
         self.feed.restart(self._seq)
@@ -371,6 +370,7 @@ class Server:
                 self.order(link, m.Retire())
                 for node in self.agents.forget(link):  # the next server does not wait for it
                     self.lose(node, "its agent was stopped with the cluster")
+                    leaving_nodes.leave_with_cluster(self.desk, node)
             if self.engine is not None:
                 self.engine.dismiss(self.desk)
         if not self.desk.dismissed or now - self._dismissed_s > DISMISSED_WITHIN_S:

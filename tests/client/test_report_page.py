@@ -193,6 +193,17 @@ def test_a_job_has_the_colour_of_its_picture_in_the_table() -> None:
     assert swatches == [f"swatch c{i}" for i in range(1, 5)], "as in gantt.js"
 
 
+def test_the_nodes_of_a_large_cluster_unfold() -> None:
+    for capacity, unfolds in ((12, False), (13, True)):
+        found = page(report(mix(), capacity=capacity, now_s=660))
+        assert (f"{capacity} nodes" in found.words) is unfolds
+
+
+def test_what_a_curve_shows_is_explained_once() -> None:
+    for data in (report([thesis()], about=1), report(mix(), capacity=40, now_s=660)):
+        assert page(data).text.count("Numbers are visits in their order") == 1
+
+
 def test_a_page_is_written_whole_or_the_reason_is_told(tmp_path: Path) -> None:
     write_report(tmp_path / "report.html", CASES["one job"])
     assert (tmp_path / "report.html").read_text().endswith("</html>\n")

@@ -262,6 +262,25 @@ def test_an_element_of_an_array_has_its_index_and_a_rigid_job_no_iterations() ->
     tried(model, use, (124, 36))
 
 
+def test_nodes_that_have_left_are_not_listed() -> None:
+    model = Model()
+    states = {"n1": "up", "n2": "left", "n3": "lost"}
+    nodes = [{"name": name, "state": state, "processors": 4} for name, state in states.items()]
+    model.take(answer([job(1)], nodes=nodes))
+
+    async def use(top: Top, pilot: Pilot) -> None:
+        assert "nodes: 2" in seen(top) and "n3" in seen(top) and "n2" not in seen(top)
+
+    tried(model, use)
+
+
+def test_the_keys_fit_into_eighty_columns(model: Model) -> None:
+    async def use(top: Top, pilot: Pilot) -> None:
+        assert "t theme" in seen(top)
+
+    tried(model, use, (80, 24))
+
+
 @given(st.text(), st.integers(2, 30), st.booleans())
 def test_a_cell_is_as_wide_as_its_column(text: str, width: int, right: bool) -> None:
     assert cell_len(fitted(printable(text), width, right=right)) == width

@@ -66,6 +66,7 @@ def one_line(done: subprocess.CompletedProcess[str], code: int) -> str:
         (("--estimate", "soon", *SLEEP), 2, "--estimate soon"),
         (("--env", "NOVALUE", *SLEEP), 2, "give --env NOVALUE=value"),
         (("--env", "=value", *SLEEP), 2, "give NAME=value, or NAME"),
+        (("--env", "A B=1", *SLEEP), 2, "a name has no spaces"),
         (("--array", "3-1", *SLEEP), 2, "--array 3-1: 3-1 names no index"),
         (("--array", "0-99999999", *SLEEP), 2, "an index is at most 10000000"),
         (("--input", "/", *SLEEP), 2, "--input /: it is a folder"),
@@ -222,6 +223,9 @@ def test_a_job_without_remap_points_is_explained(cluster: Live) -> None:
     assert "has not reached a remap point" in cluster.dq("why", job)
     codes = [r["code"] for r in json.loads(cluster.dq("why", job, "--json"))["now"]]
     assert "no_remap_point" in codes
+    cluster.dq("kill", job)
+    cluster.wait_end(job)
+    assert "malleable, but it came to no remap point" in cluster.dq("job", job)
 
 
 @pytest.mark.mpi
@@ -280,7 +284,10 @@ def test_nodes_of_a_cluster_that_was_taken_down_are_not_waited_for(live: Live) -
     cluster.dq("down")
     cluster.up(1)
     nodes = json.loads(cluster.dq("nodes", "--json"))["nodes"]
-    assert [node["state"] for node in nodes].count("up") == 1
+    states = sorted(node["state"] for node in nodes)
+    assert states == ["left", "left", "left", "up"]
+    listed = cluster.dq("nodes").splitlines()
+    assert len(listed) == 2 and len(cluster.dq("nodes", "--all").splitlines()) == 5
     assert "the cluster has 1" in one_line(cluster.run("submit", "-n", 2, *SLEEP), 4)
     cluster.dq("submit", "-n", 1, "--wait", "--", "true")
     events = sqlite3.connect(cluster.home.root / "journal.sqlite").execute(

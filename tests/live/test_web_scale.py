@@ -6,23 +6,17 @@ and what the page has in memory over ten minutes of updates.
 
 from __future__ import annotations
 
-import asyncio
 import random
-import socket
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-uvicorn = pytest.importorskip("uvicorn", reason="dq web needs the extra web")
+pytest.importorskip("uvicorn", reason="dq web needs the extra web")
 
-from dq_client.show.feed.model import Model  # noqa: E402
-from dq_client.show.web.gate import Gate  # noqa: E402
-from dq_client.show.web.site import Site  # noqa: E402
-from tests.live.browsing import browser, until  # noqa: E402
+from dq_client.show.feed.model import Model
+from tests.live.browsing import browser, until
+from tests.live.played_page import answer, node, served
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
@@ -66,47 +60,9 @@ def job(n: int, now: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def node(n: int) -> dict[str, Any]:
-    fixed = {"state": "up", "processors": SLOTS, "speed": 1.0, "memory": None, "gpus": 0}
-    return {"name": f"n{n}", **fixed, "features": [], "host": "h", "drain": None, "until_s": None}
-
-
-def answer(**news: Any) -> dict[str, Any]:
-    fixed = {"whole": False, "more": False, "epoch": 1, "processors": NODES * SLOTS, "idle": 0}
-    return {**fixed, "paused": "", "jobs": [], "nodes": [], "gone": [], "decisions": [], **news}
-
-
-@contextmanager
-def served(model: Model) -> Iterator[tuple[str, Callable[[], None]]]:
-    """The site over a model that no server has filled: its address, and what to call after news."""
-    loops = list[asyncio.AbstractEventLoop]()
-
-    class Server(uvicorn.Server):  # type: ignore[misc, name-defined]
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            loops.append(asyncio.get_running_loop())
-            await super().startup(sockets)
-
-    def told() -> None:
-        for loop in loops:
-            loop.call_soon_threadsafe(site.changed)
-
-    with socket.create_server(("127.0.0.1", 0)) as bound:
-        port, site = bound.getsockname()[1], Site(model, None, None)  # type: ignore[arg-type]
-        config = uvicorn.Config(Gate(site.app(), "t", port), log_level="warning")
-        config.timeout_graceful_shutdown = 1
-        server = Server(config)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{port}/?token=t", told
-        finally:
-            server.should_exit = True
-            thread.join(20)
-
-
 def test_ten_thousand_jobs_on_a_thousand_nodes() -> None:
     now, model = time.time(), Model()
-    model.take(answer(whole=True, nodes=[node(n) for n in range(NODES)]))
+    model.take(answer(whole=True, nodes=[node(n, SLOTS) for n in range(NODES)]))
     model.take(answer(jobs=[job(n, now) for n in range(1, JOBS + 1)]))
     with served(model) as (url, _), browser() as driver:
         driver.get(url)
@@ -142,7 +98,7 @@ def in_memory(driver: Any) -> dict[str, float]:
 def test_ten_minutes_of_updates_leave_the_memory_flat() -> None:
     """Some jobs end, others start, all the time; 200 rows and 200 decisions a second."""
     now, model, rng = time.time(), Model(), random.Random(1)
-    model.take(answer(whole=True, nodes=[node(n) for n in range(NODES)]))
+    model.take(answer(whole=True, nodes=[node(n, SLOTS) for n in range(NODES)]))
     model.take(answer(jobs=[job(n, now) for n in range(1, JOBS + 1)]))
     story = list[tuple[float, dict[str, float]]]()
     with served(model) as (url, news), browser() as driver:

@@ -41,6 +41,8 @@ CURVES = 40  # jobs with a section of their own: a page of thousands of curves w
 
 ROWS = 2000  # of the table of all jobs, the latest ones: one of 10,000 would be 5 MB
 
+NODES_OPEN = 12  # nodes whose table is shown at once; more of them unfold
+
 CURVE_NOTE = (
     "Numbers are visits in their order; a dashed line leads back to a smaller size, the dotted one"
     " shows perfect speed-up, and a bar spans the middle half of the iteration times."
@@ -137,7 +139,7 @@ def _job_page(report: Report, job: Job) -> Markup:
             _section("Sizes and decisions", sizes_table(job)) if job.sizes else None,
             _section("Nodes and processors over time", drawn),
             _section("What was decided, and why", story(job)),
-            _section("Nodes", nodes_table(report.nodes)) if report.nodes else None,
+            _nodes(report),
         ),
     )
 
@@ -181,9 +183,13 @@ def _job_cards(job: Job) -> Markup:
     )
 
 
+def _curve(job: Job) -> Markup:
+    return joined(curve(job), tag("p", CURVE_NOTE, class_="note"))
+
+
 def _curve_part(job: Job) -> Markup:
     if has_curve(job):
-        return joined(curve(job), tag("p", CURVE_NOTE, class_="note"))
+        return _curve(job)
     found = measured(job)
     if not found:
         text = "No iteration has been measured, so there is no curve to draw."
@@ -237,7 +243,11 @@ def _left_out(count: int) -> Markup | None:
 
 
 def _nodes(report: Report) -> Markup | None:
-    return _section("Nodes", nodes_table(report.nodes)) if report.nodes else None
+    count = len(report.nodes)
+    if count > NODES_OPEN:
+        table = tag("details", tag("summary", f"{count} nodes"), nodes_table(report.nodes))
+        return _section("Nodes", table)
+    return _section("Nodes", nodes_table(report.nodes)) if count else None
 
 
 def _run_cards(report: Report) -> Markup:
@@ -264,11 +274,11 @@ def _each(jobs: list[Job]) -> Markup:
             "section",
             tag("h2", f"Job {job.id} · {job.name} ", state(job.state)),
             tag("p", size_summary(job), class_="lead"),
-            _curve_part(job),
+            curve(job) if k else _curve(job),  # one note is enough
             tag("details", tag("summary", "Sizes, decisions and reasons"), sizes_table(job)),
             tag("details", tag("summary", "What was decided, and why"), story(job)),
         )
-        for job in drawn[:CURVES]
+        for k, job in enumerate(drawn[:CURVES])
     ]
     left = len(drawn) - len(parts)
     more = f"{left} more jobs have a curve: dq report ID shows one." if left > 0 else None

@@ -58,7 +58,7 @@ class Top(App[str]):
         Binding("s", "sort", "sort"),
         Binding("r", "upwards", "reverse"),
         Binding("n", "nodes", "nodes"),
-        Binding("t", "look", "light/dark"),
+        Binding("t", "look", "theme"),
         Binding("escape", "all", show=False),
     ]
     ENABLE_COMMAND_PALETTE = False
@@ -148,7 +148,8 @@ class Top(App[str]):
             f" with '{self._sought}'" if self._sought else ""
         )
         below = self.list_of("nodes")
-        nodes = [{**node, "used": used[name]} for name, node in self._known_nodes.items()]
+        there = [(k, node) for k, node in self._known_nodes.items() if node["state"] != "left"]
+        nodes = [{**node, "used": used[name]} for name, node in there]
         order = below.sorted_by or rows.NODES[0]
         below.show(rows.in_order(nodes, order, upwards=below.upwards))
         below.border_title = f"nodes: {len(nodes)}"

@@ -8,6 +8,8 @@ declares its template beside the code that gives it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from decimal import Decimal
+from string import Formatter
 
 Figure = int | float | str | bool | None
 
@@ -21,6 +23,17 @@ def declare(**templates: str) -> None:
             raise KeyError(f"the reason {code!r} is declared twice, with two sentences")
 
 
+class PlainNumbers(Formatter):
+    """Writes numbers without exponents: 1240 s, not 1.24e+03 s."""
+
+    def format_field(self, value: Figure, format_spec: str) -> str:
+        text = format(value, format_spec)
+        return f"{Decimal(text):f}" if format_spec.endswith("g") and "e" in text else text
+
+
+PLAIN = PlainNumbers()
+
+
 @dataclass(frozen=True, slots=True)
 class Reason:
     """A declared code and the figures that its sentence needs (and more, if useful)."""
@@ -32,7 +45,7 @@ class Reason:
     def text(self) -> str:
         """The sentence for people; code and figures of one that another version gave."""
         try:
-            return TEMPLATES[self.code].format(**self.figures)
+            return PLAIN.vformat(TEMPLATES[self.code], (), self.figures)
         except (KeyError, ValueError):
             said = ", ".join(f"{name} {figure}" for name, figure in self.figures.items())
             return f"{self.code} ({said})" if said else self.code

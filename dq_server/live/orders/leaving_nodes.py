@@ -36,6 +36,16 @@ def leave(desk: Desk, link: AgentLink) -> None:
     let_go(desk, link)
 
 
+def leave_with_cluster(desk: Desk, node: str) -> None:
+    """Record that a node whose agent was stopped by `dq down` has left: it is not missed.
+
+    Not if a user has asked for it to be drained, which holds when the node is back.
+    """
+    known, drains = desk.state.processors.nodes.get(node), Drains.of(desk.state)
+    if known is not None and not known.up and node not in {*drains.nodes, *drains.gone}:
+        desk.apply(ev.DrainRequested(node, reason="the cluster was taken down", leaves=True))
+
+
 def _is_news(drain: Drain | None, link: AgentLink, now: float) -> bool:
     """Whether the agent has not said so before, or is to go sooner than it has said."""
     if drain is None or not drain.life:

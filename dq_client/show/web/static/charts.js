@@ -76,21 +76,26 @@ function firstAfter(line, t) {
 function draw(canvas, line, ink, limit, words = String, least = 1) {
   if (!canvas) return; // a report on one job
   const [pen, width, height] = prepared(canvas);
-  const { from, to } = shown(), left = words === String ? 34 : 66, foot = height - 4, head = 8;
+  const { from, to } = shown(), foot = height - 4, head = 8;
   const end = Math.min(to, now()), first = firstAfter(line, from), after = firstAfter(line, end);
   let most = Math.max(limit, least), value = first ? line[first - 1][1] : 0;
   for (let k = first; k < after; k++) most = Math.max(most, line[k][1]);
   most = Math.max(most, value);
+  const top = line.length || limit ? words(most) : "–";
+  const left = Math.max(words === String ? 34 : 66, pen.measureText(top).width + 8);
   const x = (t) => left + ((t - from) / (to - from)) * (width - left);
   const y = (v) => foot - (v / most) * (foot - head);
   pen.fillStyle = colour.soft;
   pen.textBaseline = "middle";
-  pen.fillText(line.length || limit ? words(most) : "–", 0, head);
+  pen.fillText(top, 0, head);
   pen.fillText("0", 0, foot - 4);
   pen.fillStyle = colour.rule;
   pen.fillRect(left, foot, width - left, 1);
+  // Nothing has ended yet: there is no mean, which is not one of 0.
+  const known = words === String || first > 0, begin = known ? left : first < after ? x(line[first][0]) : x(end);
+  if (!known && first < after) value = line[first][1];
   pen.beginPath();
-  pen.moveTo(left, y(value));
+  pen.moveTo(begin, y(value));
   for (let k = first; k < after; k++) {
     pen.lineTo(x(line[k][0]), y(value));
     value = line[k][1];
@@ -101,7 +106,7 @@ function draw(canvas, line, ink, limit, words = String, least = 1) {
   pen.lineWidth = 1.75;
   pen.stroke();
   pen.lineTo(x(end), foot);
-  pen.lineTo(left, foot);
+  pen.lineTo(begin, foot);
   pen.fillStyle = colour.wash;
   pen.fill();
   if (limit) {

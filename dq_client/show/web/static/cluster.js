@@ -1,6 +1,8 @@
 // What is known of the cluster: the state, then the events, from the server of this page.
 // Listeners are told after each change; everything else in the page draws from here.
 
+import { setToday } from "./text.js";
+
 export const jobs = new Map();
 export const nodes = new Map();
 export const decisions = [];          // oldest first
@@ -13,6 +15,7 @@ let ahead = 0;                        // of this machine's clock
 let still = null;                     // a report's time, which does not go on
 const colours = new Map();            // job -> the number of its colour
 
+setToday(now);
 export const whenChanged = (call) => listeners.push(call);
 export const ENDED = new Set(["done", "failed", "killed"]);
 export const WAITING = new Set(["held", "waiting", "queued", "restarting"]);

@@ -4,15 +4,14 @@ import { colour, duration, prepared } from "./text.js";
 
 export function drawCurve(canvas, job) {
   const stays = job.sizes.filter((stay) => stay.iteration_time_s !== null);
-  canvas.hidden = stays.length === 0;
+  const sizes = [...new Set(stays.map((s) => s.processors))].sort((a, b) => a - b);
+  canvas.hidden = sizes.length < 2;   // as in a report: one point is no curve
   if (canvas.hidden) return;
   const [pen, width, height] = prepared(canvas);
   const left = 58, right = 26, head = 22, foot = height - 34;
-  const sizes = [...new Set(stays.map((s) => s.processors))].sort((a, b) => a - b);
   const low = Math.log(sizes[0]), high = Math.log(sizes.at(-1));
   const slowest = Math.max(...stays.flatMap(between));
-  const x = (n) => (high === low ? (left + width - right) / 2
-    : left + 10 + ((Math.log(n) - low) / (high - low)) * (width - left - right - 20));
+  const x = (n) => left + 10 + ((Math.log(n) - low) / (high - low)) * (width - left - right - 20);
   const y = (t) => foot - (t / slowest) * (foot - head);
   pen.textBaseline = "middle";
   pen.fillStyle = colour.soft;
@@ -25,9 +24,10 @@ export function drawCurve(canvas, job) {
   drawSizes(pen, sizes, x, foot, job.sweet_spot);
   drawLegend(pen, width, foot + 27);
   drawPerfect(pen, stays[0], sizes, x, y);
-  drawWay(pen, stays, x, y);
+  const places = positions(stays, x, y, (left + width - right) / 2);
+  drawWay(pen, places);
   drawSpread(pen, stays, sizes, x, y);
-  stays.forEach((stay, k) => drawStay(pen, stay, k, x, y, job.sweet_spot));
+  places.forEach((place, k) => drawStay(pen, place, k, job.sweet_spot));
   pen.textAlign = "left";
   const spot = job.sweet_spot === null ? "not found yet" : `${job.sweet_spot} processors`;
   canvas.setAttribute("aria-label",
@@ -55,7 +55,6 @@ function drawLegend(pen, width, y) {
 
 // Perfect speed-up from the first size on: twice the processors, half the time.
 function drawPerfect(pen, first, sizes, x, y) {
-  if (sizes.length < 2) return;
   const work = first.iteration_time_s * first.processors, low = Math.max(sizes[0], first.processors);
   pen.strokeStyle = colour.faint;
   pen.lineWidth = 1.5;
@@ -69,15 +68,27 @@ function drawPerfect(pen, first, sizes, x, y) {
   pen.setLineDash([]);
 }
 
-function drawWay(pen, stays, x, y) {
-  for (let k = 1; k < stays.length; k++) {
-    const a = stays[k - 1], b = stays[k], back = b.processors < a.processors;
+const RADIUS = 9, BESIDE_MAX = 3;
+
+// Where each stay is drawn: beside those at its size that it would hide, towards the middle.
+export function positions(stays, x, y, middle) {
+  const found = [];
+  for (const { processors: size, iteration_time_s: t } of stays) {
+    const py = y(t), beside = found.filter((other) => other.size === size && Math.abs(other.py - py) < 2 * RADIUS - 2).length;
+    found.push({ size, py, px: x(size) + (x(size) > middle ? -1 : 1) * Math.min(beside, BESIDE_MAX) * (2 * RADIUS + 1) });
+  }
+  return found;
+}
+
+function drawWay(pen, places) {
+  for (let k = 1; k < places.length; k++) {
+    const a = places[k - 1], b = places[k], back = b.size < a.size;
     pen.strokeStyle = back ? colour.warn : colour.accent;
     pen.setLineDash(back ? [6, 5] : []);
     pen.lineWidth = 2;
     pen.beginPath();
-    pen.moveTo(x(a.processors), y(a.iteration_time_s));
-    pen.lineTo(x(b.processors), y(b.iteration_time_s));
+    pen.moveTo(a.px, a.py);
+    pen.lineTo(b.px, b.py);
     pen.stroke();
   }
   pen.setLineDash([]);
@@ -105,13 +116,12 @@ function drawSpread(pen, stays, sizes, x, y) {
   }
 }
 
-function drawStay(pen, stay, k, x, y, spot) {
-  const px = x(stay.processors), py = y(stay.iteration_time_s);
-  pen.fillStyle = stay.processors === spot ? colour.best : colour.accent;
+function drawStay(pen, { size, px, py }, k, spot) {
+  pen.fillStyle = size === spot ? colour.best : colour.accent;
   pen.strokeStyle = colour.card;
   pen.lineWidth = 2;
   pen.beginPath();
-  pen.arc(px, py, 9, 0, 2 * Math.PI);
+  pen.arc(px, py, RADIUS, 0, 2 * Math.PI);
   pen.fill();
   pen.stroke();
   pen.fillStyle = colour.card;

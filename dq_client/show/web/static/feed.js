@@ -40,7 +40,8 @@ function fits(d) {
 }
 
 const feed = new List(byId("feed"), 46, makeDecision, fillDecision);
-const showFeed = () => feed.show(decisions.filter(fits).reverse());
+const showFeed = () => feed.show(decisions.filter(fits).reverse(),
+  decisions.length ? `No such decision among ${decisions.length}.` : "No decision yet: one is made with each job that is submitted.");
 
 function makeNode() {
   const row = element("div", "row node");
@@ -80,8 +81,9 @@ const collator = new Intl.Collator("en", { numeric: true });
 function showNodes() {
   count();
   const text = nodeSearch.value.trim().toLowerCase();
-  const found = [...nodes.values()].filter((n) => !text || n.name.toLowerCase().includes(text) || n.state === text);
-  table.show(found.sort((a, b) => rank[a.state] - rank[b.state] || collator.compare(a.name, b.name)));
+  const found = [...nodes.values()].filter((n) => (text ? n.name.toLowerCase().includes(text) || n.state === text : n.state !== "left"));
+  table.show(found.sort((a, b) => rank[a.state] - rank[b.state] || collator.compare(a.name, b.name)),
+    text ? `No such node among ${nodes.size}.` : "No node yet: dq agent start");
 }
 
 filter.addEventListener("change", showFeed);

@@ -2,7 +2,7 @@
 // time shown.
 
 import { colourOf, jobs, nameOf, nodes, now, whenChanged } from "./cluster.js";
-import { byId, clock, colour, duration, element, inkOn, prepared, whenThemeChanges } from "./text.js";
+import { axisClock, byId, clock, colour, duration, element, fitted, inkOn, prepared, whenThemeChanges } from "./text.js";
 import { goLive, pan, shown, ticks, whenMoved, zoom } from "./time.js";
 
 const AXIS = 22;
@@ -116,10 +116,10 @@ function drawNode(pen, name, y, row, { x, view, left, width }) {
       pen.fillRect(x0 + 2, y0, 1, h);
     }
     if (h >= 12 && x1 - x0 > 26) {
-      const room = x1 - x0 - 10, id = String(b.job), named = `${id} ${nameOf(jobs.get(b.job))}`;
+      const room = x1 - x0 - 10, named = `${b.job} ${nameOf(jobs.get(b.job))}`;
       pen.fillStyle = pale ? colour.ink : inkOn(fill);
       pen.textBaseline = "middle";
-      pen.fillText(pen.measureText(named).width <= room ? named : id, x0 + 6, y0 + h / 2 + 0.5, room);
+      pen.fillText(fitted(pen, named, room) || String(b.job), x0 + 6, y0 + h / 2 + 0.5, room);
     }
   }
   if (node.drain || node.state === "draining" || node.state === "empty") hatch(pen, Math.max(left, x(node.drain?.asked_s ?? view.from)), y, Math.min(width, nowX), inner);
@@ -152,7 +152,7 @@ function drawAxis(pen, y, left, width, view, x) {
     pen.fillStyle = colour.rule;
     pen.fillRect(Math.round(x(t)), y, 1, 5);
     pen.fillStyle = colour.soft;
-    const text = clock(t), half = pen.measureText(text).width / 2;
+    const text = axisClock(t), half = pen.measureText(text).width / 2;
     if (x(t) - half > left - 8 && x(t) + half < width) pen.fillText(text, x(t) - half, y + 7);
   }
 }
@@ -179,8 +179,8 @@ function showTip(event) {
   if (!block) {
     tip.textContent = `${found.name}, idle at ${clock(found.time)}${node.state === "up" ? "" : `, ${node.state}`}`;
   } else tip.textContent = figures(jobs.get(block.job), block, found.name);
-  const { offsetWidth: wide, offsetHeight: high } = tip, by = 14;
-  tip.style.left = `${Math.max(4, Math.min(event.clientX + by, innerWidth - wide - 4))}px`;
+  const { offsetWidth: wide, offsetHeight: high } = tip, { clientWidth } = document.documentElement, by = 14;
+  tip.style.left = `${Math.max(4, Math.min(event.clientX + by, clientWidth - wide - 4))}px`;
   tip.style.top = `${event.clientY + by + high < innerHeight ? event.clientY + by : event.clientY - by - high}px`;
 }
 
@@ -196,6 +196,7 @@ function figures(job, block, node) {
 let drag = null;
 canvas.addEventListener("pointerdown", (event) => {
   drag = { x: event.clientX, moved: false };
+  tip.hidden = true;
   canvas.setPointerCapture(event.pointerId);
 });
 canvas.addEventListener("pointermove", (event) => {
@@ -206,11 +207,16 @@ canvas.addEventListener("pointermove", (event) => {
   pan(-by / last.scale);
 });
 canvas.addEventListener("pointerup", (event) => {
-  if (drag && !drag.moved) { const block = at(event)?.block; if (block) choose(block.job); }
+  if (drag && !drag.moved) {
+    const block = at(event)?.block;
+    if (block) choose(block.job);
+    showTip(event);   // a finger has no other way to it
+  }
   drag = null;
 });
 canvas.addEventListener("pointercancel", () => { drag = null; });
-canvas.addEventListener("pointerleave", () => { tip.hidden = true; });
+canvas.addEventListener("pointerleave", (event) => { if (event.pointerType !== "touch") tip.hidden = true; });
+for (const moved of [window, scroll]) moved.addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });
 canvas.addEventListener("wheel", (event) => {
   if (!event.ctrlKey && !event.metaKey) return;
   event.preventDefault();

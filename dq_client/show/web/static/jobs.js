@@ -40,14 +40,17 @@ function fillRow(row, job) {
   sub.title = sub.textContent;
 }
 
+// Whole seconds: parts of them would only flicker.
+const since = (time_s) => Math.max(0, Math.round(now() - time_s));
+
 // One line on how it is with a job.
 function words(job) {
   if (ENDED.has(job.state)) return `${clock(job.end_s)}, after ${duration(job.end_s - job.submit_s)}${inShort(job)}${job.reason ? `: ${job.reason}` : ""}`;
-  if (WAITING.has(job.state)) return `waits ${duration(Math.max(0, now() - job.submit_s))}${starts(job)}${why(job.id)}`;
+  if (WAITING.has(job.state)) return `waits ${duration(since(job.submit_s))}${starts(job)}${why(job.id)}`;
   const spot = job.sweet_spot === null ? "" : `, sweet spot ${job.sweet_spot}`;
   // A job that cannot be resized does not count its iterations.
   const counted = job.remap_points ? `, ${job.remap_points} iterations` : "";
-  return `${job.user}: runs ${duration(Math.max(0, now() - job.start_s))}${inShort(job)}${counted}${spot}`;
+  return `${job.user}: runs ${duration(since(job.start_s))}${inShort(job)}${counted}${spot}`;
 }
 
 // What a job waits for is asked of the server for the rows in sight only, a few at a time.
@@ -68,10 +71,11 @@ function why(id) {
 function starts(job) {
   const found = job.state === "queued" ? forecast.starts[job.id] : undefined;
   if (!found || found.median_s === null) return "";
-  const left = (seconds) => Math.max(0, forecast.at_s + seconds - now());
+  const left = (seconds) => Math.max(0, Math.round(forecast.at_s + seconds - now()));
   const { earliest_s: first, median_s: middle, latest_s: last } = found;
   if (last !== null && left(last) < 0.5) return ", may start at any moment";   // overdue in all simulations
-  return `, starts in ${duration(left(middle))} (80 %: ${duration(left(first))} to ${last === null ? "never" : duration(left(last))})`;
+  const until = last === null ? "or later" : `to ${duration(left(last))}`;
+  return `, starts in ${duration(left(middle))} (80 %: ${duration(left(first))} ${until})`;
 }
 
 function askForecast() {
@@ -143,7 +147,7 @@ function showStays(job) {
       stay.iteration_time_s === null ? "" : duration(stay.iteration_time_s),
       stay.redistribution_time_s ? duration(stay.redistribution_time_s) : "",
       `${stay.decision}: ${stay.reason}`],
-  }))) : element("p", "note", "Its size does not change, or it has not started."), `stays ${JSON.stringify(sizes)}`);
+  }))) : element("p", "note", job.start_s === null ? "It has not started." : "Its size does not change."), `stays ${JSON.stringify(sizes)}`);
 }
 
 async function load(id) {
@@ -198,8 +202,14 @@ byId("jobs").addEventListener("keydown", (event) => {
   if (top + 46 > box.scrollTop + box.clientHeight) box.scrollTop = top + 46 - box.clientHeight;
 });
 
+function none() {
+  if (!jobs.size) return "No job yet: dq submit -n 2 -- PROGRAM";
+  if (filter.value === "all") return `No job among ${jobs.size} has this name, user or id.`;
+  return `No such job among ${jobs.size}: choose “all” above.`;
+}
+
 export function redraw() {
-  list.show(wanted(), jobs.size ? `No such job among ${jobs.size}: choose “all” above.` : "No job yet: dq submit -n 2 -- PROGRAM");
+  list.show(wanted(), none());
   detail();
 }
 let pending = false;

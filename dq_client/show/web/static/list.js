@@ -11,7 +11,7 @@ export class List {
     this.space = element("div");
     box.append(this.space);
     box.addEventListener("scroll", () => this.redraw(), { passive: true });
-    addEventListener("resize", () => this.redraw());
+    new ResizeObserver(() => this.redraw()).observe(box);
   }
 
   // none: what stands there if there is no thing.
@@ -30,6 +30,7 @@ export class List {
   draw() {
     const { box, height, things, rows } = this;
     this.space.style.height = `${things.length * height}px`;
+    box.style.setProperty("--wanted", `${Math.max(1, things.length) * height}px`);
     const begin = Math.max(0, Math.floor(box.scrollTop / height) - BEYOND);
     const count = Math.min(things.length - begin, Math.ceil(box.clientHeight / height) + 2 * BEYOND);
     while (rows.length < count) {

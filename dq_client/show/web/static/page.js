@@ -15,9 +15,10 @@ function cards() {
     else if (["starting", "running", "killing"].includes(job.state)) states.running += 1;
     else states.waiting += 1;
   }
-  const up = [...nodes.values()].filter((node) => node.state === "up").length;
+  const there = [...nodes.values()].filter((node) => node.state !== "left");
+  const up = there.filter((node) => node.state === "up").length;
   const found = [
-    ["processors", `${status.processors ?? 0}`], ["idle", `${status.idle ?? 0}`], ["nodes", up === nodes.size ? `${up}` : `${up} of ${nodes.size} up`],
+    ["processors", `${status.processors ?? 0}`], ["idle", `${status.idle ?? 0}`], ["nodes", up === there.length ? `${up}` : `${up} of ${there.length} up`],
     ["running", states.running], ["waiting", states.waiting], ["ended", states.ended],
   ];
   byId("cards").replaceChildren(...found.map(([name, value]) => {

@@ -9,7 +9,19 @@ export function element(tag, name = "", text = "") {
 
 export const byId = (id) => document.getElementById(id);
 
-export const clock = (time_s) => new Date(time_s * 1000).toTimeString().slice(0, 8);
+let today = () => Date.now() / 1000;   // a report is read on another day than it is of
+export const setToday = (call) => { today = call; };
+const day = (time_s) => new Date(time_s * 1000).toLocaleDateString("en-GB", { day: "numeric", month: "short" });
+const time = (time_s) => new Date(time_s * 1000).toTimeString().slice(0, 8);
+
+// The time of day; of another day than today with its date.
+export function clock(time_s) {
+  const on = day(time_s);
+  return on === day(today()) ? time(time_s) : `${on} ${time(time_s).slice(0, 5)}`;
+}
+
+// On an axis the date stands at midnight.
+export const axisClock = (time_s) => (time(time_s) === "00:00:00" ? day(time_s) : time(time_s));
 
 export function duration(s) {
   const two = (n) => String(n).padStart(2, "0");
@@ -52,6 +64,17 @@ export function inkOn(hex) {
     return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
   });
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000" : "#fff";
+}
+
+// A text as it fits into so many pixels, shortened if need be; "" if not even a few letters do.
+export function fitted(pen, text, room) {
+  if (pen.measureText(text).width <= room) return text;
+  let low = 0, high = text.length;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (pen.measureText(`${text.slice(0, middle)}…`).width <= room) low = middle; else high = middle - 1;
+  }
+  return low < 6 ? "" : `${text.slice(0, low).trimEnd()}…`;
 }
 
 // A canvas as large as it is shown, in CSS pixels; returns its context and size.

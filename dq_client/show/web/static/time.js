@@ -76,9 +76,9 @@ export function zoom(factor, at) {
 
 const STEPS = [0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400, 172800, 604800];
 
-// Times for the axis, about one each 90 pixels.
+// Times for the axis, about one each 75 pixels.
 export function ticks(from, to, width) {
-  const wanted = ((to - from) * 90) / Math.max(width, 90);
+  const wanted = ((to - from) * 75) / Math.max(width, 75);
   const step = STEPS.find((s) => s >= wanted) ?? Math.ceil(wanted / 604800) * 604800;
   const zone = new Date(from * 1000).getTimezoneOffset() * 60;
   const found = [];
