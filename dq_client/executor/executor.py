@@ -47,7 +47,7 @@ SAID_BY_WORKERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class PoolProgress:
+class Progress:
     """Tasks of an executor, and its workers now. `repeated`: given to another worker again."""
 
     waiting: int
@@ -172,14 +172,12 @@ class Executor(futures.Executor):
         return results()
 
     @property
-    def progress(self) -> PoolProgress:
+    def progress(self) -> Progress:
         """How far it is."""
         doing = list(self._crew.doing.values())
         running = sum(task is not None for task in doing)
         waiting = max(0, len(self._tasks) - running)
-        return PoolProgress(
-            waiting, running, self._done, self._failed, self._crew.repeated, len(doing)
-        )
+        return Progress(waiting, running, self._done, self._failed, self._crew.repeated, len(doing))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more tasks, and end the workers when the tasks are done.

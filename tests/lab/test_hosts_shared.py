@@ -18,9 +18,15 @@ def up(lab: Lab, names: str, interface: str, *options: str) -> None:
     lab.ok("alpha", " ".join(("dq up --cluster hosts.toml --detach --all", *options)))
 
 
+def still(lab: Lab) -> str:
+    """The option for a configuration under which a job stays on its nodes."""
+    lab.ok("alpha", "printf '[scheduler]\\nresize = \"none\"\\n' > still.toml")
+    return "--config still.toml"
+
+
 def test_a_protected_job_outlives_a_machine(make_lab: LabMaker) -> None:
     lab = make_lab("alpha", "beta", shared_home=True)
-    up(lab, '["alpha", "beta"]', "10.77.0.0/24", "--lost-after", "4")
+    up(lab, '["alpha", "beta"]', "10.77.0.0/24", "--lost-after", "4", still(lab))
     # From the other machine: with a shared home every command works there, too.
     lab.ok(
         "beta",
@@ -28,7 +34,7 @@ def test_a_protected_job_outlives_a_machine(make_lab: LabMaker) -> None:
         " python -m apps.matmul --n 600 --iterations 300 --check",
     )
     until(lambda: (job(lab)["remap_points"] or 0) > 5, "it does not get on")
-    lab.ok("alpha", "dq resize last 4")
+    assert "beta" in job(lab)["nodes"]
     lab.kill("beta")
     until(lambda: nodes(lab).get("beta") == "lost", "beta is not missed")
     assert product(lab)
