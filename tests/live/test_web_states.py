@@ -199,8 +199,9 @@ def test_a_forecast_is_in_whole_seconds(monkeypatch: pytest.MonkeyPatch) -> None
     with page([node(1)], [job(n, "queued") for n in (1, 2, 3)]) as driver:
         said = until(driver, ROWS.replace("arguments[0]", "'.row.job'"),
                      lambda rows: sum("starts in" in row for row in rows) == 2, 90)  # fmt: skip
-        assert re.search(r"starts in (5 min|4m \d\ds) \(80 %: \d+ s to 1h \d\dm\)", said[0]), said
-        assert re.search(r"starts in (5 min|4m \d\ds) \(80 %: \d+ s or later\)", said[1]), said
+        # How late it is on a busy machine is open; no time has a fraction.
+        assert re.search(r"starts in [^.(]+ \(80 %: [^.(]+ to [^.(]+\)", said[0]), said
+        assert re.search(r"starts in [^.(]+ \(80 %: [^.(]+ or later\)", said[1]), said
 
 
 def test_times_of_another_day_have_its_date() -> None:

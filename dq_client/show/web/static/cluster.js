@@ -22,20 +22,19 @@ export const WAITING = new Set(["held", "waiting", "queued", "restarting"]);
 export const colourOf = (id) => colours.get(id) ?? id % COLOURS;
 export const nameOf = (job) => ((job.array_index ?? null) === null ? job.name : `${job.name}[${job.array_index}]`);
 
-// Each job keeps the colour that the fewest active jobs had when it came: eight active ones differ.
+// Each job keeps the colour that the fewest jobs had which ran when it began: eight at a time differ.
 function colourJobs(arrived) {
-  const used = Array(COLOURS).fill(0);
-  for (const [id, c] of colours) {
-    const job = jobs.get(id);
-    if (!job) colours.delete(id);
-    else if (!ENDED.has(job.state)) used[c] += 1;
-  }
-  for (const { id, state, places } of arrived) {
-    if (colours.has(id) || !places.length) continue;
-    const least = Math.min(...used), own = id % COLOURS;
+  for (const id of [...colours.keys()]) if (!jobs.has(id)) colours.delete(id);
+  const news = arrived.filter((job) => job.places.length && !colours.has(job.id));
+  let beside = news.length ? [...colours].map(([id, c]) => [jobs.get(id), c]) : [];
+  for (const job of news.sort((a, b) => a.start_s - b.start_s)) {
+    beside = beside.filter(([other]) => (other.end_s ?? Infinity) > job.start_s);
+    const used = Array(COLOURS).fill(0);
+    for (const [, c] of beside) used[c] += 1;
+    const least = Math.min(...used), own = job.id % COLOURS;
     const c = used[own] === least ? own : used.indexOf(least);
-    colours.set(id, c);
-    if (!ENDED.has(state)) used[c] += 1;
+    colours.set(job.id, c);
+    beside.push([job, c]);
   }
 }
 
