@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from operator import is_
 from typing import Any
 
 import pytest
@@ -27,8 +28,9 @@ OVERFLOW = "document.documentElement.scrollWidth > innerWidth"
 DRAWN = """(gantt => gantt.width === gantt.clientWidth ? gantt.width : 0)(
   document.getElementById('gantt'))"""
 NONE = "[...document.querySelectorAll('.list')].map(list => list.dataset.none)"
-ROWS = """[...document.querySelectorAll(arguments[0])].filter(row => !row.hidden)
+ROWS = """[...document.querySelectorAll('.row.%s')].filter(row => !row.hidden)
   .map(row => row.textContent)"""
+JOB_ROWS, NODE_ROWS = f"{ROWS % 'job'}.length", f"{ROWS % 'node'}.length"
 OVER = """
 const gantt = document.getElementById('gantt'), box = gantt.getBoundingClientRect();
 const at = {clientX: box.right - 4, clientY: box.top + 10, pointerType: 'mouse'};
@@ -91,9 +93,9 @@ def page(nodes: list[Any], jobs: list[Any]) -> Iterator[Any]:
         assert [e for e in failed if "/api/" not in e["message"]] == []  # there is no server
 
 
-def shown(driver: Any, selector: str) -> list[str]:
-    found: list[str] = driver.execute_script(f"return {ROWS}", selector)
-    return found
+def fit(count: int, rows: int) -> bool:
+    """Whether so many rows of so many jobs are drawn as a window can show."""
+    return min(count, 6) <= rows < 30 if count else rows == 0
 
 
 def fits_into(width: int, drawn: int) -> bool:
@@ -111,8 +113,7 @@ def test_the_page_fits_at_any_width_with_any_number_of_jobs(count: int) -> None:
                 resize(driver, width, 900)
                 until(driver, OVERFLOW, lambda over: over is False)
                 until(driver, DRAWN, partial(fits_into, width))
-                rows = len(shown(driver, ".row.job"))
-                assert (rows == 0) if count == 0 else min(count, 6) <= rows < 30
+                until(driver, JOB_ROWS, partial(fit, count))
                 hidden, fits, text = driver.execute_script(OVER)
                 said = f"{LONG} (job 1, running)\n4 processors, 250 ms" if count else "n1, idle at"
                 assert fits and not hidden and text.startswith(said)
@@ -153,11 +154,10 @@ def test_nodes_that_have_left_are_listed_only_if_asked_for() -> None:
     with page(nodes, []) as driver:
         until(driver, "document.getElementById('cards').textContent",
               lambda text: "nodes1 of 2 up" in text)  # fmt: skip
-        assert len(shown(driver, ".row.node")) == 2
+        until(driver, NODE_ROWS, lambda rows: rows == 2)
         driver.execute_script("""const s = document.getElementById('node-search'); s.value = 'left';
             s.dispatchEvent(new Event('input'))""")
-        until(driver, f"{ROWS.replace('arguments[0]', repr('.row.node'))}.length",
-              lambda rows: rows == 6)  # fmt: skip
+        until(driver, NODE_ROWS, lambda rows: rows == 6)
 
 
 def test_one_size_is_no_curve() -> None:
@@ -165,9 +165,8 @@ def test_one_size_is_no_curve() -> None:
         until(driver, "document.querySelectorAll('.row.job').length", lambda rows: rows == 2)
         for k, is_hidden in enumerate([True, False]):
             driver.execute_script(f"document.querySelectorAll('.row.job')[{k}].click()")
-            assert driver.execute_script("return document.getElementById('curve').hidden") is (
-                is_hidden
-            )
+            hidden = "document.getElementById('curve').hidden"
+            until(driver, hidden, partial(is_, is_hidden))
 
 
 POSITIONS = """
@@ -197,7 +196,7 @@ def test_a_forecast_is_in_whole_seconds(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr("dq_client.show.web.site.NewestForecast", Forecast)
     with page([node(1)], [job(n, "queued") for n in (1, 2, 3)]) as driver:
-        said = until(driver, ROWS.replace("arguments[0]", "'.row.job'"),
+        said = until(driver, ROWS % "job",
                      lambda rows: sum("starts in" in row for row in rows) == 2, 90)  # fmt: skip
         # How late it is on a busy machine is open; no time has a fraction.
         assert re.search(r"starts in [^.(]+ \(80 %: [^.(]+ to [^.(]+\)", said[0]), said
