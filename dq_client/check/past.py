@@ -70,18 +70,29 @@ def _is_past(
     for change in changes:
         is_part = of_data and _is_range_of_part(change)
         is_kept = is_one_item(change) and (by_hand or _has_text_key(change))
-        is_cache = not (is_part or is_kept or _is_by_place(change))
-        if change.kept and is_cache:
-            return False
+        if change.kept and not (is_part or is_kept or _is_by_place(change)):
+            return False  # a cache
     if any(_is_shifted(change, changes, heads) for change in changes):
         return True
     # `n = n or size` leaves the old value where there is one.
     made = {c for c in changes if c.kept or left_over([c]).isdisjoint(heads)}
-    todo, seen, sinks = list(heads), {*heads, *made}, set(program.sinks)
+    return _is_used(heads, program, made, in_loop=True)
+
+
+def _is_used(
+    heads: list[Node], program: Program, replaced: Iterable[Node] = (), *, in_loop: bool = False
+) -> bool:
+    """Whether anything but a variable of the program is made of these, conditions aside.
+
+    replaced: versions without what was there before. in_loop: not by statements after the loop
+    """
+    whole, sinks = program.whole(), set(program.sinks)
+    todo, seen = list(heads), {*heads, *replaced}
     while todo:
         node = todo.pop()
         for user in whole.users(node):
-            if user not in seen and not user.ends_loop and user.control is not node:
+            after = in_loop and user.ends_loop
+            if user not in seen and not after and user.control is not node:
                 if user in sinks:
                     return True
                 seen.add(user)
@@ -96,19 +107,8 @@ def _is_left(changes: list[Node], heads: list[Node], program: Program, counts: C
     """
     stays = any(head in left_over(head.passed[1:]) for head in heads if head.varies)
     own = [c for c in changes if bits_of(c.computed) & w.PART]
-    if not any(_is_seldom(c, counts) if c.kept else stays for c in own):
-        return False
-    whole = program.whole()
-    todo, seen, sinks = list(heads), set(heads), set(program.sinks)
-    while todo:
-        node = todo.pop()
-        for user in whole.users(node):
-            if user not in seen and user.control is not node:
-                if user in sinks:
-                    return True
-                seen.add(user)
-                todo.append(user)
-    return False
+    is_left = any(_is_seldom(c, counts) if c.kept else stays for c in own)
+    return is_left and _is_used(heads, program)
 
 
 def _is_seldom(change: Node, counts: Counts) -> bool:
