@@ -35,8 +35,8 @@ class Walk(ServerLink):
         self.size = sizes[0]  # of the job at the last iteration
         self.carry_s = 0.0  # of the latest exchange of the program's own variables
 
-    def _places(self, size: int) -> list[m.Place]:
-        return [m.Place(k, f"node{k}", self._host) for k in range(size)]
+    def _places(self, size: int) -> list[m.RankPlace]:
+        return [m.RankPlace(k, f"node{k}", self._host) for k in range(size)]
 
     def hello(self, processors: int, legal: Sequence[int] = ()) -> m.JobWelcome:  # noqa: ARG002
         return m.JobWelcome(1, 1, 1, self._places(processors), *grid_of(processors))

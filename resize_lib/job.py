@@ -21,7 +21,7 @@ class JobPosition:
 
     rows: int  # of the process grid; rows x cols is the size of the communicator
     cols: int
-    places: list[m.Place] = field(default_factory=list)  # rank r runs at places[r]; or empty
+    places: list[m.RankPlace] = field(default_factory=list)  # rank r runs at places[r]; or empty
     managed: bool = False  # a DQ server decides on resizes
     reports: bool = True  # it wants to hear of remap points, because the job may be resized
     loops: Position = ()  # at the last remap point
@@ -51,7 +51,7 @@ class JobPosition:
 
 
 def reshape(
-    job: JobPosition, rows: int, cols: int, places: Sequence[m.Place], resize_id: int
+    job: JobPosition, rows: int, cols: int, places: Sequence[m.RankPlace], resize_id: int
 ) -> None:
     """The one writer of a job's shape. Not collective: every rank calls it alike."""
     job.rows, job.cols, job.places, job.resize_id = rows, cols, list(places), resize_id

@@ -97,7 +97,7 @@ class Session(Declaring):
         return self._session.size
 
     @property
-    def places(self) -> Sequence[m.Place]:
+    def places(self) -> Sequence[m.RankPlace]:
         """Where each rank runs; without a DQ server equal places of this machine."""
         return self._session.places
 

@@ -170,10 +170,10 @@ class Runtime:
         return self.grid.size
 
     @property
-    def places(self) -> Sequence[m.Place]:
+    def places(self) -> Sequence[m.RankPlace]:
         """Where each rank runs; without a DQ server equal places of this machine."""
         job = self.job
-        return job.places or [m.Place(r, "", "") for r in range(job.rows * job.cols)]
+        return job.places or [m.RankPlace(r, "", "") for r in range(job.rows * job.cols)]
 
     @property
     def step(self) -> int:

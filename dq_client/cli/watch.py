@@ -18,7 +18,7 @@ from dq_client.show.feed.cursor import FeedCursor
 from dq_client.show.output import SCHEMA, clock, note, say
 from dq_client.show.report.live_view import is_drawable
 from dq_client.show.report.text import shortened
-from dq_client.show.report.watch_events import Event, WatchEvents
+from dq_client.show.report.watch_events import WatchEvent, WatchEvents
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -41,7 +41,7 @@ def watch(job_id: int | None, keep: bool, as_json: bool) -> int:
     with server() as connection:
         only = None if job_id is None else resolve(connection, job_id)
         follower = WatchEvents(only)
-        show: Callable[[list[Event]], None] = _print_json if as_json else _print_lines
+        show: Callable[[list[WatchEvent]], None] = _print_json if as_json else _print_lines
         if as_json or not is_drawable(sys.stdout):
             return _follow(connection, follower, show, lambda _: None, keep=keep)
         with _live() as live:
@@ -57,7 +57,7 @@ def watch(job_id: int | None, keep: bool, as_json: bool) -> int:
 def _follow(
     connection: Connection,
     follower: WatchEvents,
-    show: Callable[[list[Event]], None],
+    show: Callable[[list[WatchEvent]], None],
     redraw: Callable[[int], None],
     *,
     keep: bool,
@@ -82,7 +82,7 @@ def _follow(
 
 def _forgotten(
     connection: Connection, follower: WatchEvents, number: int, now_s: float
-) -> list[Event]:
+) -> list[WatchEvent]:
     """Events of a job that has ended, and that the scheduler has forgotten since."""
     view = ask(connection, m.JobQuery(number))
     if "jobs" in view:
@@ -91,27 +91,27 @@ def _forgotten(
     return follower.take_forgotten(view, story, now_s)
 
 
-def line(event: Event) -> str:
+def line(event: WatchEvent) -> str:
     """An event as one line of text."""
     reason = f"  {event.reason}" if event.reason else ""
     name = shortened(event.name, 20)
     return f"{clock(event.time_s)}  job {event.job} {name}  {event.what:9}{reason}".rstrip()
 
 
-def _print_lines(events: list[Event]) -> None:
+def _print_lines(events: list[WatchEvent]) -> None:
     for event in events:
         say(line(event))
 
 
-def _print_json(events: list[Event]) -> None:
+def _print_json(events: list[WatchEvent]) -> None:
     for event in events:
         say(json.dumps({"schema": SCHEMA, **event.plain()}))
 
 
-def _above(live: Live) -> Callable[[list[Event]], None]:
+def _above(live: Live) -> Callable[[list[WatchEvent]], None]:
     """Print events above the bars: rich moves the bars down."""
 
-    def show(events: list[Event]) -> None:
+    def show(events: list[WatchEvent]) -> None:
         for event in events:
             live.console.print(line(event), markup=False, highlight=False, soft_wrap=True)
 

@@ -369,7 +369,7 @@ def dynamic_answer(answer: RequestAnswer, now: float) -> m.DynamicAnswer:
 
 def remap_answer(
     answer: Answer,
-    places: Callable[[tuple[int, ...]], list[m.Place]],
+    places: Callable[[tuple[int, ...]], list[m.RankPlace]],
     asked: m.DynamicAnswer | None = None,
     rest: Rest = Rest(),  # noqa: B008 - frozen
 ) -> m.RemapAnswer:
@@ -402,7 +402,7 @@ class ProcessorNames:
         """What is known of a node."""
         return self._nodes.get(name)
 
-    def of(self, processors: tuple[int, ...]) -> list[m.Place]:
+    def of(self, processors: tuple[int, ...]) -> list[m.RankPlace]:
         """One place per processor, in the same order."""
         found = []
         for p in processors:
@@ -410,7 +410,9 @@ class ProcessorNames:
             info = self._nodes.get(name)
             host, share = (info.host, info.core_share) if info else (name, None)
             speed = self._processors.nodes[name].speed
-            found.append(m.Place(processor=p, node=name, host=host, speed=speed, core_share=share))
+            found.append(
+                m.RankPlace(processor=p, node=name, host=host, speed=speed, core_share=share)
+            )
         return found
 
     def gpus(self, processors: tuple[int, ...], state: State) -> list[list[int]]:

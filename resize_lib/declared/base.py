@@ -9,19 +9,19 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import DTypeLike
 
-from dq_client.base.messages import Place
+from dq_client.base.messages import RankPlace
 from resize_lib.descriptors import DescriptorError, ProcessGrid
 from resize_lib.redistribution import MovingArray
 
-Weights: TypeAlias = Sequence[float] | Callable[[Sequence[Place]], Sequence[float]]
+Weights: TypeAlias = Sequence[float] | Callable[[Sequence[RankPlace]], Sequence[float]]
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
     """One resize, as layouts need it: the place of each grid rank before and after."""
 
-    before: Sequence[Place]
-    after: Sequence[Place]
+    before: Sequence[RankPlace]
+    after: Sequence[RankPlace]
     joining: bool  # this rank has no data yet
     old_ranks: Sequence[int]  # rank, on the communicator of the move, of each old grid rank
     new_ranks: Sequence[int]
@@ -33,7 +33,7 @@ class Declared(Protocol):
 
     name: str
 
-    def part_bytes(self, grid: ProcessGrid, rank: int, places: Sequence[Place]) -> int:
+    def part_bytes(self, grid: ProcessGrid, rank: int, places: Sequence[RankPlace]) -> int:
         """Size of the part that a rank of this grid on these places holds; 0 if unknown."""
 
     def moving(self, move: Move) -> MovingArray:
@@ -42,7 +42,7 @@ class Declared(Protocol):
     def take(self, value: Any) -> None:
         """The outcome of the redistribution. Nothing has changed before."""
 
-    def lay_out(self, places: Sequence[Place]) -> None:
+    def lay_out(self, places: Sequence[RankPlace]) -> None:
         """Take the layout on other places, without any data."""
 
 

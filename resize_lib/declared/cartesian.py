@@ -10,7 +10,7 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import DTypeLike, NDArray
 
-from dq_client.base.messages import Place
+from dq_client.base.messages import RankPlace
 from resize_lib.declared.base import Move, plain_dtype
 from resize_lib.declared.device import Device, DeviceName
 from resize_lib.declared.ghosts import GhostExchange, GhostPlan
@@ -248,7 +248,7 @@ class Cartesian:
 
     # --- resizes --------------------------------------------------------------------------
 
-    def part_bytes(self, grid: ProcessGrid, rank: int, places: Sequence[Place]) -> int:  # noqa: ARG002
+    def part_bytes(self, grid: ProcessGrid, rank: int, places: Sequence[RankPlace]) -> int:  # noqa: ARG002
         """Size of the part that a rank of this grid holds."""
         return prod(self.desc.stored_shape(grid, rank)) * self.dtype.itemsize
 
@@ -295,7 +295,7 @@ class Cartesian:
             self._local = self._device.from_host(value.base)
         self._moved = None
 
-    def lay_out(self, places: Sequence[Place]) -> None:
+    def lay_out(self, places: Sequence[RankPlace]) -> None:
         """Nothing to do: the layout follows from the size."""
 
     def __repr__(self) -> str:

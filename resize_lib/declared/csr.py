@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from dq_client.base.messages import Place
+from dq_client.base.messages import RankPlace
 from resize_lib.declared.base import Move, plain_dtype
 from resize_lib.declared.packed import Packed
 from resize_lib.descriptors import (
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from resize_lib.runtime import Runtime
 
 RowBlocks: TypeAlias = Block1D | Weighted1D
-RowLayout: TypeAlias = Callable[[Sequence[Place]], RowBlocks]
+RowLayout: TypeAlias = Callable[[Sequence[RankPlace]], RowBlocks]
 
 
 class Rows(NamedTuple):
@@ -254,7 +254,9 @@ class CSR(Packed):
         )
 
 
-def row_layout(rows: int, weighted: Callable[[Sequence[Place]], Weighted1D] | None) -> RowLayout:
+def row_layout(
+    rows: int, weighted: Callable[[Sequence[RankPlace]], Weighted1D] | None
+) -> RowLayout:
     """How `rows` rows lie on given places: in equal blocks, or by weights."""
     block = Block1D(rows)
     return weighted if weighted is not None else lambda _: block

@@ -10,7 +10,7 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import DTypeLike, NDArray
 
-from dq_client.base.messages import Place
+from dq_client.base.messages import RankPlace
 from resize_lib.declared.base import Move, Weights, plain_dtype, shown
 from resize_lib.declared.device import Device, DeviceName
 from resize_lib.descriptors import (
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Init1D: TypeAlias = Callable[[NDArray[np.int64]], Any]
 Init2D: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.int64]], Any]
-Layout: TypeAlias = Callable[[Sequence[Place]], Block1D | Cyclic1D | Weighted1D]
+Layout: TypeAlias = Callable[[Sequence[RankPlace]], Block1D | Cyclic1D | Weighted1D]
 
 
 class Matrix:
@@ -74,7 +74,7 @@ class Matrix:
             some = slice(low, low + 64)
             self.local[:, some] = init(rows[:, np.newaxis], cols[np.newaxis, some])
 
-    def part_bytes(self, grid: ProcessGrid, rank: int, places: Sequence[Place]) -> int:  # noqa: ARG002
+    def part_bytes(self, grid: ProcessGrid, rank: int, places: Sequence[RankPlace]) -> int:  # noqa: ARG002
         """Size of the part that a rank of this grid holds."""
         return prod(self.desc.local_shape(grid, rank)) * self.dtype.itemsize
 
@@ -96,7 +96,7 @@ class Matrix:
         """Go on with a part from a copy, on the session's grid."""
         self.local = part
 
-    def lay_out(self, places: Sequence[Place]) -> None:
+    def lay_out(self, places: Sequence[RankPlace]) -> None:
         """Nothing to do: the layout follows from the grid."""
 
     def __repr__(self) -> str:
@@ -193,11 +193,11 @@ class Array:
             whole[self.desc.global_indices(grid.shape, rank)] = part
         return whole
 
-    def lay_out(self, places: Sequence[Place]) -> None:
+    def lay_out(self, places: Sequence[RankPlace]) -> None:
         """Take the layout on other places, without any data."""
         self.desc = self._coming = self._layout(places)
 
-    def part_bytes(self, grid: ProcessGrid, rank: int, places: Sequence[Place]) -> int:
+    def part_bytes(self, grid: ProcessGrid, rank: int, places: Sequence[RankPlace]) -> int:
         """Size of the part that a rank of this grid on these places holds."""
         return prod(self._layout(places).local_shape(grid, rank)) * self.dtype.itemsize
 
@@ -234,14 +234,14 @@ class Array:
 
 def weighted(
     n: int, trailing: tuple[int, ...], weights: Weights
-) -> Callable[[Sequence[Place]], Weighted1D]:
+) -> Callable[[Sequence[RankPlace]], Weighted1D]:
     """The layout of `n` items by `weights` (see `Session.array`) on given places.
 
     Raises (the layout, when called):
         DescriptorError: too few weights for the places, or none above 0.
     """
 
-    def layout(places: Sequence[Place]) -> Weighted1D:
+    def layout(places: Sequence[RankPlace]) -> Weighted1D:
         if callable(weights):
             numbers = weights(places)
         else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from dq_client.base.messages import Place
+from dq_client.base.messages import RankPlace
 from resize_lib.declared.base import Move
 from resize_lib.descriptors import Custom, ProcessGrid, Segmented
 from resize_lib.redistribution import MovingArray
@@ -68,7 +68,7 @@ class Packed:
             self.cutting(Move(places, places, joining=False, old_ranks=ranks, new_ranks=ranks))
         )
 
-    def part_bytes(self, grid: ProcessGrid, rank: int, places: Sequence[Place]) -> int:
+    def part_bytes(self, grid: ProcessGrid, rank: int, places: Sequence[RankPlace]) -> int:
         """Unknown: it is packed when it moves."""
         return 0
 
@@ -81,7 +81,7 @@ class Packed:
         """The new local value."""
         self.held = value
 
-    def lay_out(self, places: Sequence[Place]) -> None:
+    def lay_out(self, places: Sequence[RankPlace]) -> None:
         """Nothing to do: the layout follows when data move."""
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from mpi4py import MPI
 
 from dq_client.base import cgroups
-from dq_client.base.messages import Place
+from dq_client.base.messages import RankPlace
 from resize_lib.emulation import pacing
 from resize_lib.emulation.communicator import ShapedComm
 from resize_lib.emulation.link import Link
@@ -23,7 +23,7 @@ class Emulation:
     link: Link | None
 
     @staticmethod
-    def on(place: Place | None, link: Link | None) -> Emulation | None:
+    def on(place: RankPlace | None, link: Link | None) -> Emulation | None:
         """Install what `place` asks for in this process; None if it asks for nothing.
 
         `link`: what every node's link carries.
@@ -38,7 +38,7 @@ class Emulation:
         pacing.set_pacer(pacer)
         return Emulation(pacer, None if link is None else replace(link))
 
-    def grid(self, comm: MPI.Intracomm, rows: int, cols: int, places: Sequence[Place]) -> Grid:
+    def grid(self, comm: MPI.Intracomm, rows: int, cols: int, places: Sequence[RankPlace]) -> Grid:
         """The grid on `comm` (collective), its messages shaped, its ranks asleep while waiting."""
         # Nap also on one node and without a link: emulated nodes outnumber the machine's cores, and
         # a rank that polls would take the core from the rank it waits for.

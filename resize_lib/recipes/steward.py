@@ -36,7 +36,7 @@ COPY_SHARE = 0.05  # of the time: what copies of checkpoints may take unless it 
 ITERATIONS_MAX = 1_000_000
 
 
-def facts(places: Sequence[m.Place] = ()) -> StartFacts:
+def facts(places: Sequence[m.RankPlace] = ()) -> StartFacts:
     """What this start of the job is told by its environment; the same on all ranks but `hosts`."""
     hosts: dict[str, int] = {}
     for place in places:
@@ -66,7 +66,7 @@ class Steward:
         self._from_step: int | None = None  # of the checkpoint that this start goes on from
         self._verified = True
         self._link = ServerLink.from_environment()
-        self._places: list[m.Place] = []
+        self._places: list[m.RankPlace] = []
         self._reports = True
         self._seq = 0
         self._answer: m.RemapAnswer | None = None  # a resize that the program is to stop for

@@ -181,7 +181,7 @@ def order(number: int = 0, **more: Any) -> m.StartRanks:
     """To start a world of the second start of job 7."""
     given: dict[str, Any] = {
         "job": 7, "instance": 2, "world": number, "programs": [["sh"]], "program_of": [],
-        "cwd": "/", "env": {"DQ_SERVER_KEY": "key"}, "places": [m.Place(0, "n1", "n1")],
+        "cwd": "/", "env": {"DQ_SERVER_KEY": "key"}, "places": [m.RankPlace(0, "n1", "n1")],
         "root": "n1",
     }  # fmt: skip
     return m.StartRanks(**(given | more))

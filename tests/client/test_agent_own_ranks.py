@@ -29,7 +29,7 @@ def vacate(number: int, **more: Any) -> m.Vacate:
 
 
 def test_a_keeper_is_made_and_sent_the_world(played: Played) -> None:
-    places = [m.Place(3, "n1", "n1"), m.Place(5, "n3", "n3")]
+    places = [m.RankPlace(3, "n1", "n1"), m.RankPlace(5, "n3", "n3")]
     wanted = order(places=places, gpus=[[0], [2, 4]], input="/in", label=True, adopted=[9])
     played.own.start(wanted)
     (request,) = played.requests
@@ -133,7 +133,7 @@ def test_a_full_disk_starts_nothing_and_fails_only_who_waits(played: Played) -> 
 def test_a_program_that_is_not_there_ends_the_job(
     played: Played, caplog: pytest.LogCaptureFixture
 ) -> None:
-    places = [m.Place(n, name, name) for n, name in enumerate(("n3", "n2", "n1", "n2"))]
+    places = [m.RankPlace(n, name, name) for n, name in enumerate(("n3", "n2", "n1", "n2"))]
     played.own.start(order(programs=[["no-such-program"]], places=places))
     why = "on n1, n2: no such program: no-such-program"
     assert end(played.reports()) == (NOT_STARTED, why, 0)

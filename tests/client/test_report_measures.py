@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dq_client.show.report.data import Job, checked
+from dq_client.show.report.data import ReportedJob, checked
 from dq_client.show.report.measures import (
     Resizes,
     fastest,
@@ -19,7 +19,7 @@ from dq_client.show.report.text import printable, seconds, shortened
 from tests.client.report_data import job, overshot, report, stay
 
 
-def one(data: dict[str, Any]) -> Job:
+def one(data: dict[str, Any]) -> ReportedJob:
     return checked(report([data], about=data["id"])).jobs[0]
 
 

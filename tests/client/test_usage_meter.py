@@ -62,8 +62,8 @@ def test_a_rank_has_what_it_started_and_a_job_all_of_it(machine: Machine) -> Non
     machine.runs(13, 12, 4.0, waited_s=0.5, memory=30)  # says nothing of itself
     row = machine.look()[3]
     assert sorted(row.ranks, key=lambda r: r.rank) == [
-        m.RankUsage("n1", 0, 0, 1.0, 100),
-        m.RankUsage("n1", 0, 1, 6.5, 230),
+        m.RankSample("n1", 0, 0, 1.0, 100),
+        m.RankSample("n1", 0, 1, 6.5, 230),
     ]
     assert (row.cpu_s, row.memory, row.at_s) == (7.5, 330, machine.now)
 

@@ -89,7 +89,7 @@ class PlayedUsage(UsageMeter):
         if self._drawn.random() < 0.5:  # not each heartbeat has it
             return []
         of = sorted({(t.record.job, t.record.instance) for t in trees.values()})
-        rank = m.RankUsage(self.node, 0, 0, now, 1 << 20)
+        rank = m.RankSample(self.node, 0, 0, now, 1 << 20)
         return [m.JobUsage(*each, now, now, 1 << 20, [rank]) for each in of]
 
     def ended(self, tree: Any) -> float:

@@ -73,7 +73,7 @@ def reaches(world: World, order: m.Launch) -> bool:
     return len({p.node for p in order.places}) == 1 or job.works_in(order.instance)
 
 
-def beside_itself(world: World, job: int, places: list[m.Place]) -> bool:
+def beside_itself(world: World, job: int, places: list[m.RankPlace]) -> bool:
     """Whether it starts, and still runs, where the server could know: on nodes it has not lost.
 
     A node that is only cut off computes for nobody until its agent is heard again.

@@ -39,7 +39,7 @@ def measured(
     talk: Talking, name: str, job: Job, cpu_s: float, memory: int = MIB, *, holds: bool = True
 ) -> None:
     """A heartbeat with a measurement of the job's rank on the agent's node."""
-    rank = m.RankUsage(name, 0, "ab".index(name), cpu_s, memory)
+    rank = m.RankSample(name, 0, "ab".index(name), cpu_s, memory)
     row = m.JobUsage(job.id, job.instance, talk.now, cpu_s, memory, [rank])
     holdings = [held(job)] if holds else []
     body = m.Heartbeat(talk.sessions[name], holdings, usage=[row])

@@ -94,7 +94,8 @@ def session(size: int = 2, rank: int = 0) -> Any:
         job=job, backend=backend, link=server, server=lambda: server, succession=None,
         legal_sizes=(), declared={}, rank=rank, size=size, comm=MPI.COMM_SELF, step=9,
         grid=SimpleNamespace(comm=MPI.COMM_SELF, own_comm=MPI.COMM_SELF),
-        places=[m.Place(k, "n1", "n1") for k in range(size)], carry=SimpleNamespace(carried="x"),
+        places=[m.RankPlace(k, "n1", "n1") for k in range(size)],
+        carry=SimpleNamespace(carried="x"),
         protector=None, in_place=None, asks=False, values={},
         loops=SimpleNamespace(label="loop"), farms=SimpleNamespace(prune=lambda: None),
     )  # fmt: skip
@@ -102,5 +103,5 @@ def session(size: int = 2, rank: int = 0) -> Any:
 
 def grant(count: int = 1, *, resize_id: int = 7, host: str = "n2") -> m.RemapAnswer:
     """An expansion from two ranks."""
-    places = [m.Place(k, host, host) for k in range(2, 2 + count)]
+    places = [m.RankPlace(k, host, host) for k in range(2, 2 + count)]
     return m.RemapAnswer(what="expand", resize_id=resize_id, rows=1, cols=2 + count, places=places)

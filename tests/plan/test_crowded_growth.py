@@ -45,13 +45,13 @@ def session_of(backend: Backend, told: list[Any]) -> Any:
         declared={},
         rank=0,
         size=2,
-        places=[m.Place(k, "n1", "n1") for k in range(2)],
+        places=[m.RankPlace(k, "n1", "n1") for k in range(2)],
         server=lambda: SimpleNamespace(tell=told.append),
     )
 
 
 def grant(hosts: list[str]) -> m.RemapAnswer:
-    places = [m.Place(k, host, host) for k, host in enumerate(hosts, 2)]
+    places = [m.RankPlace(k, host, host) for k, host in enumerate(hosts, 2)]
     return m.RemapAnswer(what="expand", resize_id=7, rows=1, cols=2 + len(hosts), places=places)
 
 

@@ -89,7 +89,7 @@ class Played:
         )  # fmt: skip
         return SimpleNamespace(
             job=job, comm=comm, grid=SimpleNamespace(own_comm=comm), rank=comm.rank, step=5,
-            places=[m.Place(k, host, host) for k, host in enumerate(self.hosts)], declared={},
+            places=[m.RankPlace(k, host, host) for k, host in enumerate(self.hosts)], declared={},
             values={"v": Value(f"of {position}")}, copies=Copies(),
             server=lambda: SimpleNamespace(report=self.reported.append),
         )  # fmt: skip

@@ -13,7 +13,9 @@ from resize_lib.processes import ProcessError, SetupError
 from resize_lib.resize import PATIENT_FROM_S, TOUCHED_BYTES_MIN, TOUCHED_PARTS_MAX, Step, advise
 from tests.plan.remap_played import CONTINUE, grant, session
 
-SHRINK = m.RemapAnswer(what="shrink", resize_id=7, rows=1, cols=1, places=[m.Place(1, "n1", "n1")])
+SHRINK = m.RemapAnswer(
+    what="shrink", resize_id=7, rows=1, cols=1, places=[m.RankPlace(1, "n1", "n1")]
+)
 REGRID = m.RemapAnswer(what="regrid", resize_id=7, rows=2, cols=1)
 LAST = "the last iteration is done"
 

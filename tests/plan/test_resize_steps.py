@@ -93,7 +93,9 @@ def played(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> P
     return Played(monkeypatch, request.param)
 
 
-SHRINK = m.RemapAnswer(what="shrink", resize_id=7, rows=1, cols=1, places=[m.Place(0, "n1", "n1")])
+SHRINK = m.RemapAnswer(
+    what="shrink", resize_id=7, rows=1, cols=1, places=[m.RankPlace(0, "n1", "n1")]
+)
 REGRID = m.RemapAnswer(what="regrid", resize_id=7, rows=2, cols=1)
 
 

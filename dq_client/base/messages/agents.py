@@ -12,7 +12,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from dq_client.base.messages.applications import Place
+from dq_client.base.messages.applications import RankPlace
 from dq_client.base.messages.base import (
     AGENT,
     FRAME_BYTES_MAX,
@@ -316,7 +316,7 @@ class Launch(OrderBody, tag="launch", frozen=True):
     argv: list[str]
     cwd: str
     env: dict[str, str]
-    places: list[Place]
+    places: list[RankPlace]
 
 
 class StartRanks(OrderBody, tag="startranks", frozen=True):
@@ -333,7 +333,7 @@ class StartRanks(OrderBody, tag="startranks", frozen=True):
     program_of: list[int]  # rank r runs programs[program_of[r]]; empty: all run the first
     cwd: str
     env: dict[str, str]
-    places: list[Place]
+    places: list[RankPlace]
     root: str = ""  # the node of the job's rank 0, which is told when the ranks are ready to join
     input: str = ""  # rank 0's standard input; empty: there is none
     label: bool = False  # put the rank before each line of output

@@ -29,7 +29,7 @@ from dq_client.base.messages.base import (
 PASSED_MAX = 100  # times at remap points that one report has
 
 
-class Place(Struct, frozen=True, forbid_unknown_fields=True):
+class RankPlace(Struct, frozen=True, forbid_unknown_fields=True):
     """One processor of a job: rank r runs at places[r]."""
 
     processor: int
@@ -68,7 +68,7 @@ class JobWelcome(ReplyBody, tag="jobwelcome", frozen=True):
     job: int
     instance: int
     epoch: int
-    places: list[Place]
+    places: list[RankPlace]
     rows: int
     cols: int
     link_mbit: float | None = None
@@ -151,7 +151,7 @@ class RemapAnswer(ReplyBody, tag="remapanswer", frozen=True):
 
     what: str
     resize_id: int = 0
-    places: list[Place] = []
+    places: list[RankPlace] = []
     rows: int = 0
     cols: int = 0
     reason: str = ""

@@ -57,7 +57,7 @@ Epoch = Annotated[int, Meta(ge=0, le=EPOCH_MAX)]
 Term = Annotated[int, Meta(ge=-1, le=TERM_MAX)]
 
 
-class RankUsage(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class RankSample(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """CPU time and resident memory of a rank and of all that it has started, until now."""
 
     node: Name
@@ -79,7 +79,7 @@ class JobUsage(Struct, frozen=True, forbid_unknown_fields=True):
     at_s: Seconds
     cpu_s: Seconds
     memory: Bytes
-    ranks: Annotated[list[RankUsage], Meta(max_length=USAGE_RANKS_MAX)] = []
+    ranks: Annotated[list[RankSample], Meta(max_length=USAGE_RANKS_MAX)] = []
 
 
 class Body(Struct, frozen=True, tag_field="t", forbid_unknown_fields=True):

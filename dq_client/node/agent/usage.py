@@ -115,7 +115,7 @@ class UsageMeter:
                 cpu_s=self._total(of),
                 memory=int(uses.pop(None)[1]),
                 ranks=[
-                    m.RankUsage(rank[0] or self.node, rank[1], rank[2], cpu_s, int(memory))
+                    m.RankSample(rank[0] or self.node, rank[1], rank[2], cpu_s, int(memory))
                     for rank, (cpu_s, memory) in uses.items()
                     if rank is not None
                 ][: m.USAGE_RANKS_MAX],

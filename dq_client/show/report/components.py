@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from dq_client.show.report.data import Job, Node, Timeline
+from dq_client.show.report.data import ReportedJob, ReportedNode, Timeline
 from dq_client.show.report.markup import Child, Markup, joined, tag
 from dq_client.show.report.measures import fastest, gains_pct, job_times, resizes
 from dq_client.show.report.pictures import colour
@@ -51,7 +51,7 @@ SIZES_HEAD = (
 )  # fmt: skip
 
 
-def sizes_table(job: Job) -> Markup:
+def sizes_table(job: ReportedJob) -> Markup:
     """Every stay with its measurements, the decision at its end and the reason."""
     best = fastest(job)
     rows: list[Markup] = []
@@ -92,7 +92,7 @@ def after(value_s: float) -> str:
     return f"+{seconds(max(0.0, value_s))}"
 
 
-def story(job: Job) -> Markup:
+def story(job: ReportedJob) -> Markup:
     """The decisions about a job, oldest first."""
     lines = [
         tag(
@@ -119,7 +119,7 @@ JOBS_HEAD = (
 )  # fmt: skip
 
 
-def jobs_table(jobs: Sequence[Job]) -> Markup:
+def jobs_table(jobs: Sequence[ReportedJob]) -> Markup:
     """All jobs with their times."""
     rows = []
     for job in jobs:
@@ -143,7 +143,7 @@ def jobs_table(jobs: Sequence[Job]) -> Markup:
     return table("Jobs in the order of their submission", JOBS_HEAD, rows)
 
 
-def size_sequence(job: Job, most: int) -> str:
+def size_sequence(job: ReportedJob, most: int) -> str:
     """`1 → 2 → 4 → 2`, or `2 → 2×2 → 1×4` where a size had several grids.
 
     The middle is left out where there are more than `most`.
@@ -179,7 +179,7 @@ def changes_table(timeline: Timeline, since_s: float, until_s: float) -> Markup:
                table("Changes of size over time", head, rows))  # fmt: skip
 
 
-def nodes_table(nodes: Sequence[Node]) -> Markup:
+def nodes_table(nodes: Sequence[ReportedNode]) -> Markup:
     """The nodes when the data were gathered."""
     rows = [
         tag("tr", tag("td", n.name, class_="name"), tag("td", n.state), number(n.processors),
@@ -190,7 +190,7 @@ def nodes_table(nodes: Sequence[Node]) -> Markup:
     return table("Nodes when these data were gathered", head, rows)
 
 
-def size_summary(job: Job) -> str:
+def size_summary(job: ReportedJob) -> str:
     """A sentence that lists the sizes of a job and counts its resizes."""
     sizes = [stay.processors for stay in job.sizes]
     if not sizes:

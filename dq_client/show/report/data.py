@@ -21,7 +21,7 @@ Count = Annotated[int, Meta(ge=0, le=10_000_000)]
 Seconds = Annotated[float, Meta(ge=0, le=1e12)]
 
 
-class Stay(Struct, frozen=True):
+class SizeStay(Struct, frozen=True):
     """One stay of a job at one size."""
 
     processors: Count  # of workers 0, too
@@ -35,7 +35,7 @@ class Stay(Struct, frozen=True):
     iteration_spread_s: tuple[Seconds, Seconds] | None = None
 
 
-class Place(Struct, frozen=True):
+class NodesHeld(Struct, frozen=True):
     """Where a job was: slots by node, as `0-3,6`."""
 
     since_s: Seconds
@@ -52,7 +52,7 @@ class StoryLine(Struct, frozen=True):
     code: str = ""
 
 
-class Job(Struct, frozen=True):
+class ReportedJob(Struct, frozen=True):
     """One job, from the answers to JobQuery and WhyQuery."""
 
     id: Count
@@ -63,16 +63,16 @@ class Job(Struct, frozen=True):
     start_s: Seconds | None
     end_s: Seconds | None
     processors: Count
-    sizes: list[Stay]
+    sizes: list[SizeStay]
     sweet_spot: Count | None
     reason: str | None = None
     argv: list[str] = []
     legal_sizes: list[Count] = []
     story: list[StoryLine] = []
-    places: list[Place] = []
+    places: list[NodesHeld] = []
 
 
-class Line(Struct, frozen=True):
+class JobTimeline(Struct, frozen=True):
     """A job's processors over time: each (time, processors) holds until the next."""
 
     id: Count
@@ -86,10 +86,10 @@ class Timeline(Struct, frozen=True):
 
     now_s: Seconds
     capacity: Count
-    jobs: list[Line]
+    jobs: list[JobTimeline]
 
 
-class Node(Struct, frozen=True):
+class ReportedNode(Struct, frozen=True):
     """One node."""
 
     name: str
@@ -104,9 +104,9 @@ class Report(Struct, frozen=True):
 
     schema: Literal[1]
     job: Count | None
-    jobs: list[Job]
+    jobs: list[ReportedJob]
     timeline: Timeline
-    nodes: list[Node]
+    nodes: list[ReportedNode]
 
 
 def checked(data: dict[str, Any]) -> Report:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 
-from dq_client.show.report.data import Job, Line, Report, Stay
+from dq_client.show.report.data import JobTimeline, Report, ReportedJob, SizeStay
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class RunTimes:
     used_pct: float | None  # processor seconds held, of those available in the makespan
 
 
-def job_times(job: Job) -> JobTimes:
+def job_times(job: ReportedJob) -> JobTimes:
     """The times of one job."""
     start, end = job.start_s, job.end_s
     return JobTimes(
@@ -63,7 +63,7 @@ def job_times(job: Job) -> JobTimes:
     )
 
 
-def resizes(job: Job) -> Resizes:
+def resizes(job: ReportedJob) -> Resizes:
     """Resizes, counted between consecutive stays."""
     pairs = [(a, b) for a, b in pairwise(job.sizes) if a.decision != "restart"]
     return Resizes(
@@ -90,12 +90,12 @@ def run_times(report: Report) -> RunTimes:
     )
 
 
-def held_s(line: Line) -> float:
+def held_s(line: JobTimeline) -> float:
     """Processor seconds a job has held."""
     return sum(size * (until - since) for (since, size), (until, _) in pairwise(line.steps))
 
 
-def measured(job: Job) -> list[tuple[int, Stay, float]]:
+def measured(job: ReportedJob) -> list[tuple[int, SizeStay, float]]:
     """Stays with an iteration time: (order of the visit from 1 on, stay, iteration time)."""
     found = []
     for order, stay in enumerate(job.sizes, 1):
@@ -104,12 +104,12 @@ def measured(job: Job) -> list[tuple[int, Stay, float]]:
     return found
 
 
-def has_curve(job: Job) -> bool:
+def has_curve(job: ReportedJob) -> bool:
     """A curve needs two sizes."""
     return len({stay.processors for _, stay, _ in measured(job)}) > 1
 
 
-def fastest(job: Job) -> Fastest | None:
+def fastest(job: ReportedJob) -> Fastest | None:
     """The sweet spot, else the fastest size seen; None if nothing was measured.
 
     The time is the latest one measured there.
@@ -123,14 +123,14 @@ def fastest(job: Job) -> Fastest | None:
     return Fastest(size, latest[size], sweet_spot=False)
 
 
-def fastest_label(job: Job, best: Fastest) -> str:
+def fastest_label(job: ReportedJob, best: Fastest) -> str:
     """The label of `best`."""
     if best.sweet_spot:
         return "sweet spot"
     return "fastest" if job.end_s is not None else "fastest so far"
 
 
-def gains_pct(job: Job) -> list[float | None]:
+def gains_pct(job: ReportedJob) -> list[float | None]:
     """Per stay: how much shorter an iteration became since the stay before, percent."""
     gains: list[float | None] = [None] * min(1, len(job.sizes))
     for before, after in pairwise(job.sizes):

@@ -23,7 +23,7 @@ from dq_client.show.report.components import (
     state,
     story,
 )
-from dq_client.show.report.data import Job, Report, checked
+from dq_client.show.report.data import Report, ReportedJob, checked
 from dq_client.show.report.markup import Child, Markup, joined, tag
 from dq_client.show.report.measures import (
     fastest,
@@ -116,7 +116,7 @@ def _date(time_s: float) -> str:
 # --- one job ---------------------------------------------------------------------------------
 
 
-def _job_page(report: Report, job: Job) -> Markup:
+def _job_page(report: Report, job: ReportedJob) -> Markup:
     drawn: Child = (
         over_time(["use"]),
         tag("p", "Submitted at ", _date(job.submit_s), ".", class_="note"),
@@ -148,13 +148,13 @@ def _section(title: str, *inside: Child) -> Markup:
     return tag("section", tag("h2", title), *inside)
 
 
-def _ending(job: Job) -> str:
+def _ending(job: ReportedJob) -> str:
     if job.end_s is None or not job.reason:
         return ""
     return f"{job.state.capitalize()}: {job.reason}."
 
 
-def _job_cards(job: Job) -> Markup:
+def _job_cards(job: ReportedJob) -> Markup:
     best, times, found = fastest(job), job_times(job), measured(job)
     shown: list[Markup | None] = []
     if best is not None:
@@ -183,11 +183,11 @@ def _job_cards(job: Job) -> Markup:
     )
 
 
-def _curve(job: Job) -> Markup:
+def _curve(job: ReportedJob) -> Markup:
     return joined(curve(job), tag("p", CURVE_NOTE, class_="note"))
 
 
-def _curve_part(job: Job) -> Markup:
+def _curve_part(job: ReportedJob) -> Markup:
     if has_curve(job):
         return _curve(job)
     found = measured(job)
@@ -266,7 +266,7 @@ def _run_cards(report: Report) -> Markup:
     )
 
 
-def _each(jobs: list[Job]) -> Markup:
+def _each(jobs: list[ReportedJob]) -> Markup:
     """A section for each job that has a curve; the others have only their row in the table."""
     drawn = [job for job in jobs if has_curve(job)]
     parts = [

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from dq_client.show.report.data import Job, Line, Report
+from dq_client.show.report.data import JobTimeline, Report, ReportedJob
 from dq_client.show.report.markup import Markup, joined, tag
 from dq_client.show.report.text import printable
 
@@ -57,12 +57,12 @@ def over_time(charts: Iterable[str] = CHARTS) -> Markup:
     )  # fmt: skip
 
 
-def curve(job: Job) -> Markup:
+def curve(job: ReportedJob) -> Markup:
     """Where the sweet-spot curve of a job is drawn."""
     return tag("canvas", class_="curve", data_job=job.id, role="img")
 
 
-def script(report: Report, until_s: float, curves: Iterable[Job]) -> Markup:
+def script(report: Report, until_s: float, curves: Iterable[ReportedJob]) -> Markup:
     """What draws all of them; `until_s`: the end of the time shown."""
     imports = {f"dq-{name}": _embedded(name) for name in MODULES}
     return joined(
@@ -83,7 +83,7 @@ def _embedded(name: str) -> str:
     return f"data:text/javascript;base64,{b64encode(source.encode()).decode()}"
 
 
-def _data(report: Report, until_s: float, curves: Iterable[Job]) -> str:
+def _data(report: Report, until_s: float, curves: Iterable[ReportedJob]) -> str:
     """As the page gets it from its server (views.State), with the job that it is about."""
     own = {job.id: job for job in report.jobs}
     lines = {line.id: line for line in report.timeline.jobs}
@@ -106,7 +106,7 @@ def _data(report: Report, until_s: float, curves: Iterable[Job]) -> str:
     return json.dumps(found)
 
 
-def _job(job: Job | None, line: Line | None, *, sizes: bool) -> dict[str, Any]:
+def _job(job: ReportedJob | None, line: JobTimeline | None, *, sizes: bool) -> dict[str, Any]:
     places = job.places if job is not None else []
     found: dict[str, Any] = {
         "id": job.id if job is not None else line.id if line is not None else 0,
@@ -124,7 +124,7 @@ def _job(job: Job | None, line: Line | None, *, sizes: bool) -> dict[str, Any]:
                     "start_s": begin_s, "end_s": None, "sweet_spot": None}  # fmt: skip
 
 
-def _spans(line: Line | None) -> list[dict[str, Any]]:
+def _spans(line: JobTimeline | None) -> list[dict[str, Any]]:
     """Places of a job of which only its sizes over time are known."""
     steps = line.steps if line is not None else []
     return [

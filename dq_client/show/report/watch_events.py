@@ -17,7 +17,7 @@ OVERLAP_S = 1.0  # what was decided just before an answer is told again, and lef
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class WatchEvent:
     """One event. `event` is "state" (of the job) or "decision" (of the scheduler)."""
 
     time_s: float
@@ -70,9 +70,9 @@ class WatchEvents:
             return max(0.0, self._complete_s - OVERLAP_S)
         return None
 
-    def take(self, answer: View) -> list[Event]:
+    def take(self, answer: View) -> list[WatchEvent]:
         """Events that this answer tells of, oldest first."""
-        now_s, events = answer["now_s"], list[Event]()
+        now_s, events = answer["now_s"], list[WatchEvent]()
         first = not self.complete and self.only is None
         if answer["whole"]:
             self._untold = set(self.active) if self.only is None else {self.only}
@@ -88,7 +88,7 @@ class WatchEvents:
             self._ended.clear()
         return sorted(events, key=lambda event: event.time_s)
 
-    def take_forgotten(self, view: View, story: list[View], now_s: float) -> list[Event]:
+    def take_forgotten(self, view: View, story: list[View], now_s: float) -> list[WatchEvent]:
         """Events of a job that was forgotten, from the answers to JobQuery and WhyQuery."""
         return self._look({**view, "story": story}, now_s, first_look=False)
 
@@ -98,7 +98,7 @@ class WatchEvents:
     def _is_new(self, job: int) -> bool:
         return self.complete and job > self._last_id and job not in self._ended
 
-    def _look(self, view: View, now_s: float, *, first_look: bool) -> list[Event]:
+    def _look(self, view: View, now_s: float, *, first_look: bool) -> list[WatchEvent]:
         job, ended = view["id"], view["state"] in ENDED
         if self.only == job:
             self.last = view
@@ -114,7 +114,9 @@ class WatchEvents:
             self.active[job] = view
         return events
 
-    def _job(self, view: View, story: list[View], now_s: float, *, first_look: bool) -> list[Event]:
+    def _job(
+        self, view: View, story: list[View], now_s: float, *, first_look: bool
+    ) -> list[WatchEvent]:
         seen = self._seen.setdefault(view["id"], _Reported())
         new_state = view["state"] != seen.state
         ended = view["state"] in ENDED
@@ -131,7 +133,7 @@ class WatchEvents:
         return events
 
 
-def _state_event(view: View, now_s: float) -> Event:
+def _state_event(view: View, now_s: float) -> WatchEvent:
     state = view["state"]
     time_s = {
         "queued": view["submit_s"],
@@ -139,7 +141,7 @@ def _state_event(view: View, now_s: float) -> Event:
         "waiting": view["submit_s"],
         "starting": view["start_s"],
     }.get(state, view["end_s"])
-    return Event(
+    return WatchEvent(
         time_s=time_s if time_s is not None else now_s,
         job=view["id"],
         name=printable(view["name"]),
@@ -150,7 +152,7 @@ def _state_event(view: View, now_s: float) -> Event:
     )
 
 
-def _decisions(view: View, story: list[View], seen: _Reported) -> list[Event]:
+def _decisions(view: View, story: list[View], seen: _Reported) -> list[WatchEvent]:
     """Decisions not reported yet; of several `continue` with one cause only the first.
 
     A job decides at every remap point: without that rule a steady job would print a line per turn.
@@ -165,7 +167,7 @@ def _decisions(view: View, story: list[View], seen: _Reported) -> list[Event]:
         if repeated or line["what"] in ENDED:  # reported as a state, with its reason
             continue
         events.append(
-            Event(
+            WatchEvent(
                 time_s=line["time_s"],
                 job=view["id"],
                 name=printable(view["name"]),

@@ -49,7 +49,7 @@ class Part:
         }
 
 
-def _key(rank: m.RankUsage) -> tuple[str, int, int]:
+def _key(rank: m.RankSample) -> tuple[str, int, int]:
     return rank.node, rank.world, rank.rank
 
 

@@ -28,10 +28,10 @@ class Move:
     """
 
     what: str
-    places: tuple[m.Place, ...]
+    places: tuple[m.RankPlace, ...]
     rows: int
     cols: int
-    after: tuple[m.Place, ...]
+    after: tuple[m.RankPlace, ...]
 
 
 class Script:
@@ -39,12 +39,12 @@ class Script:
 
     def __init__(self, size: int, hosts: Sequence[str]) -> None:
         on = [hosts[0 if p < size else p % len(hosts)] for p in range(8)]
-        self.pool = [m.Place(p, f"node{p}", host, 1 + p % 3 / 2) for p, host in enumerate(on)]
+        self.pool = [m.RankPlace(p, f"node{p}", host, 1 + p % 3 / 2) for p, host in enumerate(on)]
         self.start = self.now = tuple(self.pool[:size])
         self.moves: list[Move] = []
 
     def expand(
-        self, places: Sequence[m.Place], rows: int, cols: int, *, works: bool = True
+        self, places: Sequence[m.RankPlace], rows: int, cols: int, *, works: bool = True
     ) -> None:
         self._add(Move("expand", tuple(places), rows, cols, self.now + tuple(places)), works)
 
@@ -63,7 +63,7 @@ class Script:
             self.now = move.after
 
     @property
-    def free(self) -> list[m.Place]:
+    def free(self) -> list[m.RankPlace]:
         return [p for p in self.pool if p not in self.now]
 
 
@@ -124,7 +124,7 @@ def faulty_moves(size: int, hosts: Sequence[str]) -> Script:
     script.regrid(1, 4, works=False)
     script.regrid(4, 1)
     if "localhost" not in hosts and "DQ_NODE" not in os.environ:  # else any host is good
-        script.expand([script.free[0], m.Place(9, "node9", "nosuch")], 2, 3, works=False)
+        script.expand([script.free[0], m.RankPlace(9, "node9", "nosuch")], 2, 3, works=False)
     script.expand(script.free[:2], 2, 3)
     script.shrink([0, 5], 4, 1)
     script.expand(script.free[:3], 7, 1, works=False)
