@@ -24,6 +24,7 @@ from typing import NoReturn
 
 from mpi4py import MPI
 
+from dq_client.base.imports import imported
 from resize_lib import tags
 from resize_lib.processes.command import checked_command
 from resize_lib.processes.departure import (
@@ -122,7 +123,7 @@ class OwnBackend:
         self.spawned = os.environ.pop(JOINS_VARIABLE, "") == "1"
         self._joined = False
         self._awaited: Awaited | None = None
-        self._cancels_at_exit = False
+        self._cancels_at_exit = self._packages_named = False
         self._exit = self.exit(link)
         abort_on_uncaught_exception(self.abort)
 
@@ -149,6 +150,7 @@ class OwnBackend:
         if port:
             MPI.Close_port(port)
         between.Disconnect()
+        self._name_packages()
         return self._now(merged)
 
     def _told_to_join(self, port: str, reserve: Reserve | None) -> bool:
@@ -299,6 +301,8 @@ class OwnBackend:
         between = comm.Connect(port, root=0)
         merged = between.Merge(high=False)
         between.Disconnect()
+        if comm.rank == 0:
+            self._name_packages()
         let_go(comm)
         return self._now(merged)
 
@@ -339,6 +343,14 @@ class OwnBackend:
     def _now(self, comm: MPI.Intracomm) -> MPI.Intracomm:
         self._exit.comm = comm
         return comm
+
+    def _name_packages(self) -> None:
+        """Let the keeper of this node load what the program has imported, for ranks to come."""
+        found = {} if self._packages_named else imported()
+        self._packages_named = True
+        if found:
+            with suppress(LinkClosed):
+                self._link.say(imported=found)
 
     def _say(self, message: Message) -> None:
         try:

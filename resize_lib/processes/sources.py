@@ -17,13 +17,12 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import takewhile
 from pathlib import Path
-from types import ModuleType
 
+from dq_client.base import imports
 from resize_lib.processes.interface import SpawnError
 
 OF_DQ = frozenset({"dq_client", "resize_lib"})
 STANDARD_LIBRARY = str(Path(os.__file__).parent) + os.sep
-INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,6 @@ class Version:
 
 
 _loaded: dict[str, Version] = {}
-_PRELOADED = "_dq_preloaded"  # stands in sys.modules behind all that ranks are forked with
 
 
 def remember_preloaded() -> None:
@@ -46,7 +44,7 @@ def remember_preloaded() -> None:
     page is copied.
     """
     remember_sources()
-    sys.modules[_PRELOADED] = ModuleType(_PRELOADED)
+    imports.mark()
 
 
 def remember_sources() -> None:
@@ -81,7 +79,7 @@ def check_sources() -> None:
 def _own_files() -> set[str]:
     found: set[str] = set()
     newest_first = list(reversed(sys.modules))
-    for name in ["__main__", *takewhile(lambda name: name != _PRELOADED, newest_first)]:
+    for name in ["__main__", *takewhile(lambda name: name != imports.MARKER, newest_first)]:
         if name.partition(".")[0] in OF_DQ:
             continue
         # vars: a module that loads itself when an attribute is asked for must not do so here.
@@ -92,7 +90,7 @@ def _own_files() -> set[str]:
 
 
 def _is_installed(path: str) -> bool:
-    return path.startswith(STANDARD_LIBRARY) or any(folder in path for folder in INSTALLED)
+    return path.startswith(STANDARD_LIBRARY) or any(folder in path for folder in imports.INSTALLED)
 
 
 def _version(path: str, before: Version | None = None) -> Version | None:

@@ -24,6 +24,7 @@ class Dialogue:
     file     of the job's output
     cancel   end the ranks of a world
     kill     end one rank
+    learn    what a rank has imported
     """
 
     def __init__(
@@ -37,9 +38,10 @@ class Dialogue:
         file: Callable[[str, str], output.File],
         cancel: Callable[[int], None],
         kill: Callable[[Rank], None],
+        learn: Callable[[Json], None],
     ) -> None:
         self._send, self._fail, self._watch, self._file = send, fail, watch, file
-        self._kill = kill
+        self._kill, self._learn = kill, learn
         self.exchange = Exchange(nodes, worlds, send, self.say, self._carry, cancel)
         self.losses = Losses(
             nodes[0],
@@ -178,6 +180,8 @@ class Dialogue:
             self.exchange.decide("go", int(said["go"]))
         elif "why" in said:
             rank.why, rank.mistake = str(said["why"])[:1000], bool(said.get("mistake"))
+        elif "imported" in said:
+            self._learn(dict(said["imported"]))
         elif "cancel" in said:
             self.exchange.decide("cancel", int(said["cancel"]))
 

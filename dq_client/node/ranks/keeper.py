@@ -38,6 +38,7 @@ from . import output, program
 from .adoption import Adoption
 from .dialogue import Dialogue
 from .ends import EndsFile
+from .learned import Learned
 from .world import Rank, World, WorldStart, remove_shared_memory
 from .worlds import Worlds
 
@@ -73,6 +74,7 @@ class Keeper:
         self._ends = EndsFile(folder)
         self._files = output.Files()
         self._cancelled: set[int] = set()  # worlds
+        self._selector = selectors.DefaultSelector()
         self._dialogue = Dialogue(
             nodes,
             self.worlds,
@@ -82,6 +84,7 @@ class Keeper:
             file=self._files.file,
             cancel=self._cancel,
             kill=lambda rank: process.kill(rank.pid),
+            learn=Learned(self._selector, tops).hear,
         )
         self.failed: Optional[Json] = None  # the first failure
         self._leaving = self._terminating = False
@@ -89,19 +92,17 @@ class Keeper:
         self._kill_s = float("inf")
         self._again_s = time.monotonic() + AGAIN_S
         self._said = self._noted = ""  # by the agent, and on disk
-        self._selector = selectors.DefaultSelector()
         self._agent: Optional[Channel] = None
         self._adoption = Adoption(
             folder, self._selector, hear=self._hear, ended=self._ended, fail=self._fail
         )
         self._listener = self._listen()
-        self._wake, wakes = socket.socketpair()
-        for end in (self._wake, wakes):
+        self._wake, self._wakes = socket.socketpair()
+        for end in (self._wake, self._wakes):
             end.setblocking(False)
-        self._wakes = wakes
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(process.KEEPER_ENDS, self._terminate)
-        signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
+        signal.set_wakeup_fd(self._wakes.fileno(), warn_on_full_buffer=False)
         self._selector.register(self._wake, selectors.EVENT_READ, self._woken)
         self._meet(control)
 
@@ -231,8 +232,7 @@ class Keeper:
         self._alone_s = float("inf")  # else since when there is no agent
         self._agent = agent = Channel(caller, MESSAGE_BYTES_MAX)
         self._selector.register(agent, selectors.EVENT_READ, lambda: self._from_agent(agent))
-        self._said = ""
-        self._again_s = 0.0
+        self._said, self._again_s = "", 0.0
 
     def _drop_agent(self) -> None:
         assert self._agent is not None

@@ -8,14 +8,15 @@ mpi4py.MPI.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
 import os
 import sys
 import types
-from collections.abc import Sequence
-from typing import Any, Optional
+from collections.abc import Iterator, Sequence
+from typing import Any, Callable, Optional
 
 MPI = "mpi4py.MPI"
 HIDDEN = ("resize_lib",)  # imports of these import mpi4py.MPI
@@ -30,6 +31,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def __init__(self, hidden: dict[str, types.ModuleType], fixed: dict[str, Any]) -> None:
         self.hidden, self.fixed = hidden, fixed
+        self.closed = self.asked = False  # see `closed`
 
     def find_spec(
         self,
@@ -40,6 +42,9 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """The spec of a hidden module."""
         if fullname not in self.hidden:
             return None
+        if self.closed:
+            self.asked = True
+            raise ImportError(f"{fullname} is for ranks, and this process is none")
         original = self.hidden[fullname].__spec__
         if original is None:
             return None
@@ -72,6 +77,17 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         imported = getattr(module, "imported", None) if name == package else None
         if imported is not None:
             imported()
+
+
+@contextlib.contextmanager
+def closed(finder: Optional[Finder]) -> Iterator[Callable[[], bool]]:
+    """Give nothing back meanwhile; the value says whether something was asked for."""
+    finder = finder or Finder({}, {})
+    finder.closed, finder.asked = True, False
+    try:
+        yield lambda: finder.asked
+    finally:
+        finder.closed = False
 
 
 def load() -> dict[str, str]:
