@@ -310,7 +310,7 @@ class Calls(Communication):
         return None
 
     def _shuffled(self, name: str, given: Given, drawn: Node, line: int) -> None:
-        if name == "shuffle" and given.args and given.args[0].path:
+        if name == "shuffle" and given.args and (given.args[0].path or given.args[0].within):
             self.change(given.args[0], Node([*given.args[0].nodes, drawn]), line)
 
     def _of_session(self, node: ast.Call, name: str, given: Given) -> Value:
@@ -441,7 +441,7 @@ class Calls(Communication):
             self.change(base, Node(nodes, kind=base.kind), line)
             return Value(nodes)
         if name in w.REORDERS:
-            self.change(base, Node(given.nodes, kept=base.nodes, kind=base.kind), line)
+            self.reordered(base, given.nodes, line)
             taken = [self.item(nodes, given.args[0].nodes)] if name == "setdefault" else nodes
             return Value(taken, within=base.path or base.within)
         if name in ("fill", "clear"):

@@ -55,10 +55,13 @@ class Effects(Flow):
             indices += [] if is_whole(part.slice) else [part.slice]
             part = part.value
         slot = self.slot(part.id) if isinstance(part, ast.Name) else self.path(part)
-        names = [n.id for each in indices for n in ast.walk(each) if isinstance(n, ast.Name)]
+        split = [e for i in indices for e in (i.elts if isinstance(i, ast.Tuple) else [i])]
+        names = [n.id for each in split for n in ast.walk(each) if isinstance(n, ast.Name)]
         versions = [self.get(self.slot(name)) for name in names]
         if not slot or self.alias(slot) or slot in self.members:
             view = self.items.get(slot)
+            if view is None and slot in self.members and isinstance(part, ast.Name):
+                view = Item([part], (self.get(slot),), is_range=False)  # `for row in rows:`
             if view is None:
                 return None
             indices, versions = [*indices, *view.indices], [*versions, *view.versions]
@@ -108,6 +111,16 @@ class Effects(Flow):
         if container and value.kind != w.PLAIN:
             self.change(Value(value.nodes, within=container, view=value.view), node, line)
 
+    def reordered(self, value: Value, nodes: list[Node], line: int) -> None:
+        """What stands in a slot was sorted, or the like: a row of a table goes on from what it was.
+
+        nodes: what else that is made of, as a key
+        """
+        chosen = any(node.computed or node.passed or node.source for node in value.view)
+        is_item = chosen or value.path in self.members  # not `d["a"]`, the same one each time
+        old = value.nodes if is_item else []
+        self.change(value, Node([*nodes, *old], kept=value.nodes, kind=value.kind), line)
+
     def changed_by_library(self, name: str, nodes: list[Node], given: Given, line: int) -> None:
         """Note what a function of numpy, or of a library like it, changes of its arguments."""
         if name in w.CHANGES_FIRST and given.args:
@@ -122,8 +135,9 @@ class Effects(Flow):
         """A view has been overwritten as a whole: what its variable had before is gone."""
         if isinstance(target, ast.Name) and (path := self.alias(slot := self.slot(target.id))):
             kind = self.get(slot).kind
-            self.now[slot] = self.item([self.get(path)], self.views.get(slot, []))
-            self.now[slot].kind = kind
+            if kind != w.LOCAL:  # else it is the rank's part of the data as before
+                self.now[slot] = self.item([self.get(path)], self.views.get(slot, []))
+                self.now[slot].kind = kind
 
     def is_ours_alone(self, slot: str) -> bool:
         """Whether the object in a slot is one of a class that the file alone decides on."""
@@ -136,6 +150,13 @@ class Effects(Flow):
         while isinstance(node, ast.Subscript | ast.Attribute):
             node = node.value
         return self.path(node) if isinstance(node, ast.Name) else ""
+
+    def container_path(self, node: ast.expr) -> str:
+        """The slot of the container that an item is deep in: `self.x` of `self.x[0]["k"]`."""
+        part = node
+        while isinstance(part, ast.Subscript):
+            part = part.value
+        return self.path(part) or self.root_path(part)
 
     def _is_ours(self, name: str) -> bool:
         return bool(self.kind_of_name(self.scope.owner(name).number, name))

@@ -11,6 +11,8 @@ import ast
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from dq_client.check.scopes import is_whole
+
 DEPTH_MAX = 5  # of calls that are told apart
 STATES_MAX = 5_000  # of a walk that tells calls apart; after these, the worst is assumed
 COMPUTED, PASSED, KEPT, CONTROL = range(4)  # kinds of edges
@@ -24,7 +26,7 @@ class Node:
         *("branches", "call", "computed", "control", "divisor", "ends_loop", "file_line"),
         *("gathered", "index", "kept", "kind", "length", "on_root", "opaque", "ordered", "out"),
         *("passed", "rebound", "received", "root", "scope", "shared", "sliced", "source"),
-        *("under", "varies", "which"),
+        *("truth", "under", "varies", "which"),
     )
 
     def __init__(
@@ -49,6 +51,7 @@ class Node:
         self.divisor: list[Node] = []  # of `a % b`: what b is
         self.index: list[Node] | None = None  # of an item that is read, or changed: which one
         self.length = False  # how many items something has
+        self.truth = False  # the result of a comparison
         self.sliced = False  # of an item that is changed: it is a range of an array, as a[:n]
         self.which: Item | None = None  # of an item that is read, or changed: as it is written
         self.under: Node | None = None  # of an item that is read: the condition under which
@@ -62,6 +65,18 @@ class Node:
         self.opaque = False  # the result of a function that is not known
         self.scope, self.file_line = -1, 0  # where a variable gets this version
         self.rebound = False  # as another object, not by a change of the one it is
+
+
+def is_name(node: ast.AST) -> bool:
+    """Whether it is a name, of which an item notes the version."""
+    return isinstance(node, ast.Name)
+
+
+def first(version: Node) -> Node:
+    """The version that this one is in any case, as where a loop does not change it."""
+    while len(version.passed) == 1 and not (version.computed or version.kept or version.call):
+        version = version.passed[0]
+    return version
 
 
 @dataclass(eq=False, slots=True)
@@ -79,6 +94,26 @@ class Item:
     def key(self) -> tuple[object, ...]:
         """Equal for what is surely the same item."""
         return (*map(ast.dump, self.indices), *self.versions)
+
+    @property
+    def parts(self) -> list[tuple[str, tuple[Node, ...]]]:
+        """Each index, of `[k, j]` two: as it is written, with the versions of its names."""
+        versions = iter(self.versions)
+        found: list[tuple[str, tuple[Node, ...]]] = []
+        for index in self.indices:  # the innermost first: of `x[k][j]`, j
+            split = list(index.elts) if isinstance(index, ast.Tuple) else [index]
+            while split and is_whole(split[-1]):  # `[k, :]` is `[k]`
+                split.pop()
+            found[:0] = [
+                (ast.dump(e), tuple(first(next(versions)) for n in ast.walk(e) if is_name(n)))
+                for e in split
+            ]
+        return found
+
+    def holds(self, other: Item) -> bool:
+        """Whether the other is surely a part of this one, as `[j, k]` is of `[j]`."""
+        here, there = self.parts, other.parts
+        return 0 < len(here) < len(there) and here == there[: len(here)]
 
 
 @dataclass(eq=False, slots=True)

@@ -9,20 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from dq_client.check import words as w
-from dq_client.check.graph import STATES_MAX, Node, Whole, left_over, made_of
+from dq_client.check.graph import STATES_MAX, Item, Node, Whole, first, left_over, made_of
 from dq_client.check.near import (
     PLACES,
     Counts,
     bits_of,
     branches_of,
-    is_always,
-    is_on_root,
     near_of,
     place_of,
-    selects,
 )
+from dq_client.check.owned import is_by_rank, is_continued, reads_own
 from dq_client.check.program import Program
-from dq_client.check.roles import asks, is_cache, is_number, is_of_own, is_one_item, is_own_item
+from dq_client.check.roles import (
+    asks,
+    is_cache,
+    is_number,
+    is_one_item,
+)
 
 
 def of_last_part(
@@ -42,9 +45,9 @@ def of_last_part(
     fresh = [c for c in changes if not accumulates or not (c.kept or _has_any(c, heads))]
     if fresh and _is_past(fresh, heads, program, counts, sources(fresh)):
         return True
-    if accumulates:
-        return is_owned(changes, heads, program, counts)
-    return _is_replaced(changes, heads, program, matter, counts)
+    if not accumulates and _is_replaced(changes, heads, program, matter, counts):
+        return True
+    return is_continued(changes, heads, program, counts, accumulates=accumulates)
 
 
 def _is_past(
@@ -66,6 +69,8 @@ def _is_past(
     if not (of_data or by_hand) or made_of & w.CLOCK:
         return False
     if of_data and _is_left(changes, heads, program, counts):
+        return True
+    if of_data and any(_is_read_early(change, heads, program) for change in changes):
         return True
     for change in changes:
         is_part = of_data and _is_range_of_part(change)
@@ -106,7 +111,7 @@ def _is_left(changes: list[Node], heads: list[Node], program: Program, counts: C
     As `if step == 0: first = x.local.sum()`.
     """
     stays = any(head in left_over(head.passed[1:]) for head in heads if head.varies)
-    own = [c for c in changes if bits_of(c.computed) & w.PART]
+    own = [c for c in changes if c.call is None and bits_of([c], set(c.kept)) & w.PART]
     is_left = any(_is_seldom(c, counts) if c.kept else stays for c in own)
     return is_left and _is_used(heads, program)
 
@@ -126,50 +131,51 @@ def _is_replaced(
     matter: as in `role_of`
     """
     left = left_over(heads)
+    early = _early_reads(heads, program).intersection(matter).difference(changes)
     for change in left.intersection(changes):
-        if change.which is None or change.which.is_range or not _is_by_rank(change, counts):
+        if change.which is None or change.which.is_range or not is_by_rank(change, counts):
             continue
         if is_cache(change, program) or left_over([change]).isdisjoint(heads):
             continue
         if asks(change):  # as `if i not in first: first[i] = step`
             return True
         users = {user for version in change.kept for user in program.whole().users(version)}
-        reads = users & matter
-        if any(r.which and r.which.key == change.which.key for r in reads - {change}):
+        reads = users.intersection(matter).difference(changes)
+        if any(r.which and r.which.key == change.which.key for r in reads):
+            return True
+        if any(reads_own(r, set(heads)) and not _is_apart(r, change.which) for r in early):
             return True
     return False
 
 
-def is_owned(changes: list[Node], heads: list[Node], program: Program, counts: Counts) -> bool:
-    """Whether each rank continues with items that are its own, and reads them as such.
-
-    As `x[i] = f(x[i])` for its `i`: after a resize the item is another rank's, which has the value
-    of the set-up. Sums that are added up over all ranks later are no such items.
-    """
-    left = left_over(heads)
-    own = [c for c in changes if (_is_by_rank(c, counts) if c in left else is_of_own(c))]
-    if not own:
-        return False
-    whole, sinks, seen = program.whole(), set(program.sinks), set(changes)
-    versions, reads, known = [*heads, *own], list[Node](), {*heads, *own}
-    of_it = known | seen
-    while versions:
-        node = versions.pop()
-        for user in set(whole.users(node)) - known:
-            if user not in seen and user.control is not node and _reads_own(user, of_it):
-                reads.append(user)
-            elif node in user.passed or node in user.kept or user.root or user.out:
-                known.add(user)
-                of_it.add(user)
-                versions.append(user)
-    while reads:
-        for user in whole.users(reads.pop()):
-            if user in sinks:
-                return True
-            if user not in seen:
+def _early_reads(heads: list[Node], program: Program) -> set[Node]:
+    """What reads a variable in an iteration that has not changed it yet."""
+    todo = [head for head in heads if head.varies]
+    seen, found = set(todo), set[Node]()
+    while todo:
+        for user in program.whole().users(todo.pop()):
+            if user.index is not None and not user.kept:
+                found.add(user)
+            elif user not in seen and not user.ends_loop and first(user) in heads:
                 seen.add(user)
-                reads.append(user)
-    return False
+                todo.append(user)
+    return found
+
+
+def _is_read_early(change: Node, heads: list[Node], program: Program) -> bool:
+    """Whether an iteration uses an item of the part that the last one has set, as `last[0]`."""
+    if not (change.kept and change.which and is_one_item(change)):
+        return False
+    key, reads = change.which.key, _early_reads(heads, program)
+    same = [read for read in reads if read.which is not None and read.which.key == key]
+    of_part = bits_of([change], set(change.kept)) & w.PART
+    return bool(of_part) and _is_used(same, program, in_loop=True)
+
+
+def _is_apart(read: Node, item: Item) -> bool:
+    """Whether what is read is surely another item, as `x[i, 0]` where `x[i, 1]` is set."""
+    pairs = zip(read.which.parts, item.parts, strict=False) if read.which else ()
+    return any(a != b and a[0][:9] == b[0][:9] == "Constant(" for a, b in pairs)
 
 
 def _has_any(change: Node, heads: list[Node]) -> bool:
@@ -245,27 +251,6 @@ def _is_range_of_part(change: Node) -> bool:
     near = list(near_of(change.index or ()))
     by_part = any(node.source & w.PART for node in near)
     return by_part or not any(node.varies for node in near)
-
-
-def _is_by_rank(change: Node, counts: Counts) -> bool:
-    """Whether it is of items that the rank selects, of its objects, or computed from the rank."""
-    if change.received or is_on_root(change):
-        return False
-    if change.sliced and bits_of(change.index or ()) & w.PART:
-        return True
-    return is_own_item(change, counts) or is_of_own(change) or bool(bits_of([change]) & w.RANK)
-
-
-def _reads_own(user: Node, versions: set[Node]) -> bool:
-    """Whether an item that is read is one that the rank selects, or is read by such a rank.
-
-    versions: of the container, which are no index of it
-    """
-    index = [node for node in user.index or () if node not in versions]
-    if index and not user.kept and bits_of(index, versions) & (w.RANK | w.PART):
-        return True
-    place = Node(control=user.under or user.control)
-    return is_always(place, selects) and not is_on_root(place)
 
 
 def _is_gathered(changes: list[Node]) -> bool:

@@ -93,7 +93,7 @@ def own_items(changes: list[Node], heads: list[Node], program: Program, counts: 
     own = [each for each in kept if is_own_item(each, counts) and not is_cache(each, program)]
     if not own or not _is_used_as_whole(heads, program):
         return Role.LATCHED if _is_latched(changes, heads, counts) else Role.NONE
-    varying = _varying(program)
+    varying = varying_of(program)
     parts = [part for each in own for part in (*(each.index or ()), *branches_of(each, counts))]
     is_other = not varying.isdisjoint(near_of(parts))
     return Role.OWN_ITEMS if is_other or not varying else Role.PAST
@@ -135,10 +135,10 @@ def is_cache(change: Node, program: Program) -> bool:
     others = [node for node in change.computed if node not in (change.index or ())]
     made = list(near_of(others, set(change.index or ())))
     is_other = any(node.source & ~w.EMPTY or node.opaque for node in made)
-    return not is_other and _varying(program).isdisjoint(made)
+    return not is_other and varying_of(program).isdisjoint(made)
 
 
-def _varying(program: Program) -> set[Node]:
+def varying_of(program: Program) -> set[Node]:
     """What variables are at the head of the loops over iterations that change them."""
     return {node for loop in program.loops if loop.over_iterations for node in loop.varying}
 

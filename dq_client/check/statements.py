@@ -338,7 +338,7 @@ class Statements(Values):
         base, index = self.value(target.value), self.value(target.slice)
         if ast.unparse(target.value).endswith("environ"):
             self.program.environment += nodes
-        path = base.path or self.root_path(target.value)
+        path = base.path or self.container_path(target.value)
         where = Value(base.nodes, base.kind, path=path, view=base.view)
         if not where.path:
             self.sink(nodes)

@@ -94,12 +94,14 @@ class Values(Calls):
         turn = turn_of(node, sides)
         if turn is not None:
             self.program.turns.append(turn)
+            turn.result.truth = isinstance(node, ast.Compare)
             return [turn.result]
         if isinstance(node, ast.Compare):
+            truth = Node(nodes)
+            truth.truth = True
             if isinstance(node.ops[0], ast.In | ast.NotIn):
-                nodes = [Node(nodes)]
-                nodes[0].index = sides[0] if sides else []
-            return nodes
+                truth.index = sides[0] if sides else []
+            return [truth]
         over = sides[0] if len(sides) > 1 else []
         by = [] if isinstance(node.right, ast.Constant) or not sides else sides[-1]
         # What @rs.on_resize computes is computed anew after each resize.
@@ -219,8 +221,12 @@ class Values(Calls):
             return self.of_environment(node.slice)
         container = base.within or self.members.get(base.path, "")
         held = [self.get(container)] if container else []
-        nodes = [self.item([*base.nodes, *held], index.nodes)]
+        of_item = base.view if container else []  # `x[i][j]` is an item of `x[i]`
+        nodes = [self.item([*base.nodes, *held], [*of_item, *index.nodes])]
         nodes[0].which = item = self.which(node)
+        last = self.get(base.path) if base.path else Node()
+        if item and last.which and item.holds(last.which):
+            nodes[0].computed += last.kept  # after `x[j, 0] = 1` much of `x[j]` is as it was
         self.program.indexed.append((Node(base.nodes), Node(index.nodes)))
         if base.kind.startswith(w.FUNCTIONS):
             return Value(nodes, base.kind, item=item)

@@ -24,7 +24,8 @@ from dq_client.check.graph import (
 from dq_client.check.late_reads import is_read_late
 from dq_client.check.liveness import header_end
 from dq_client.check.near import is_on_root, is_reset
-from dq_client.check.past import is_owned, of_last_part
+from dq_client.check.owned import is_continued
+from dq_client.check.past import of_last_part
 from dq_client.check.program import Loop, Program
 from dq_client.check.roles import OWN, Role, is_kept_with_best, is_number, own_items, role_of
 from dq_client.check.scopes import rebuilds, statements_of
@@ -347,17 +348,16 @@ class View:
             return role
         if not heads and (self._scope, name) in program.defaults:
             heads = self._parameter(name)  # a function keeps it from call to call
-        owned = accumulates and name[0] == "."
-        if owned and is_owned(inside, self._attribute(name), program, counts):
-            return Role.PAST
         if name[0] == ".":  # of some object, which may stand in no variable
+            where = inside, self._attribute(name), program, counts
+            if is_continued(*where, accumulates=accumulates):
+                return Role.PAST
             heads = heads or begun
         if not heads:
             return role
-        where = inside, heads, program, matters(program), counts
-        if of_last_part(*where, self.sources_inside, accumulates=accumulates):
-            return Role.PAST
-        if is_read_late(inside, heads, program):
+        last = inside, heads, program, matters(program), counts
+        is_past = of_last_part(*last, self.sources_inside, accumulates=accumulates)
+        if is_past or is_read_late(inside, heads, program):
             return Role.PAST
         if not accumulates and (role := own_items(inside, heads, program, counts)) is not Role.NONE:
             return role
@@ -371,10 +371,10 @@ class View:
     def _at_begins(self, name: str, scopes: set[int] | None = None) -> list[Node]:
         """What a variable, or attributes of one name, are when functions, or these, begin."""
         last = name if name.startswith(".") else f"^{self._scope}:{name}"
+        bodies = self._program.bodies.values()
         return [
             node
-            for body in self._program.bodies.values()
-            if scopes is None or body.scope in scopes
+            for body in (b for b in bodies if scopes is None or b.scope in scopes)
             for slot, node in body.roots.items()
             if (slot.endswith(last) if last[0] == "." else slot == last)
         ]
