@@ -96,7 +96,10 @@ IMPURE = {
 RANKS = ROOT / "dq_client" / "node" / "ranks"
 STARTED = [
     *sorted(RANKS.glob("*.py")),
-    *(ROOT / "dq_client" / "base" / f"{name}.py" for name in ("channel", "opened", "process")),
+    *(
+        ROOT / "dq_client" / "base" / f"{name}.py"
+        for name in ("channel", "imports", "opened", "process")
+    ),
 ]
 OF_STARTED = {
     "dq_client.node.ranks",

@@ -12,10 +12,11 @@ program.py   what a command line runs, and running it in a forked rank
 keeper.py    the parent of one job's ranks on one node: a loop over their descriptors
 starter.py   the fork server: a process with numpy and mpi4py loaded that keepers are forked from
 preload.py   what it has loaded, and how a rank gets it
+learned.py   packages that ranks have imported, loaded by their keeper for later ranks
 boot.py      starts a keeper or a starter in any interpreter
 program_keeper.py   the keeper of one program, for mpiexec and its proxies
 
 Standard library only, and relative imports only: a starter runs in the job's interpreter, which
 need not have DQ installed, and loads dq_client as a package of another name. Of other folders they
-import base/opened.py, base/process.py and base/channel.py. docs/ranks.md has the protocols.
+import channel, imports, opened and process of base. docs/ranks.md has the protocols.
 """

@@ -1,10 +1,10 @@
-"""Modules that a job's ranks have imported, loaded by their keeper: later ranks are forked with them.
+"""Packages that a job's ranks have imported, loaded by their keeper, which forks later ranks.
 
-A rank that has come or seen others come names the packages that it has imported (docs/ranks.md). The
-keeper forks a child that imports the same. Only if the child then looks like the rank does the
-keeper import them, too: a process that ranks are forked from must have one thread and no MPI, and
-a package may depend on what the program did before it imported the package. Otherwise ranks of
-this job import for themselves, as they did before.
+A rank that joins a job, and the rank that has let others join, name the packages that they have
+imported (docs/ranks.md). The keeper forks a child that imports the same. Only if the child then
+looks as the rank does, the keeper imports them, too: a process that ranks are forked from must
+have one thread and no MPI, and a package may depend on what the program did before it imported the
+package. Otherwise later ranks import for themselves.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _load(packages: dict[str, list[Any]]) -> str:
             for name in (top, *(f"{top}.{rest}" for rest in below)):
                 try:
                     importlib.import_module(name)
-                except Exception:  # the program may have imported it under a condition
+                except Exception:  # noqa: S112 - imported under a condition
                     continue
         if asked():
             return top
