@@ -1,6 +1,6 @@
 """The job of benchmarks/resize.py: it is grown and shrunk by the server, and says what that cost.
 
-    python -m benchmarks._resize_app MEGABYTES FOLDER
+    python -m benchmarks._resize_app MEGABYTES FOLDER WAY
 
 A turn is a fixed amount of Python work and an allreduce, so that ranks which start meanwhile and
 take the processors away are noticed. Rank 0 appends one JSON line for each resize to
@@ -9,6 +9,7 @@ FOLDER/resizes, with the turns since the resize before; the file FOLDER/stop end
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import sys
@@ -51,6 +52,8 @@ def side(megabytes: int) -> int:
 
 def main() -> None:
     megabytes, folder = int(sys.argv[1]), Path(sys.argv[2])
+    if sys.argv[3] == "scipy":
+        importlib.import_module("scipy.sparse.linalg")
     with resize_lib.session() as rs:
         n = side(megabytes)
         a = rs.matrix("A", n, n, block=64, init=1.0)

@@ -11,7 +11,8 @@ the same run:
   and mpi4py, and nothing of DQ; then a merge, one message from each old rank to a new one with half
   of its share of as many MB, in one block, and a barrier. Nothing is scheduled;
 * ``exec``: the job's ranks are executed by their keeper;
-* ``starter``: they are forked from it.
+* ``starter``: they are forked from it;
+* ``scipy``: the same with a program that imports scipy, which the keeper has loaded meanwhile.
 
 ``decided → turn``: from the server's decision, as `dq why` dates it, to the first turn at the new
 size. ``lost``: all time since then that is not the undisturbed time of the turns done meanwhile.
@@ -55,6 +56,7 @@ UNASKED_S = 0.4  # each question to the server, and Python here, would take a co
 SETTLE_S = 0.1  # after free memory was touched, which took a core from the job
 Figures = dict[str, float]
 Key = tuple[str, int, int]  # way, megabytes, n
+WAYS = ("exec", "starter", "scipy")
 
 
 def back_free_memory(megabytes: int) -> None:
@@ -108,7 +110,7 @@ class Job:
         self._line, self._n, self._megabytes = line, n, megabytes
         self.folder = Path(tempfile.mkdtemp(prefix="dq-resize-"))
         words = ["-n", n, "--sizes", f"{n},{2 * n}", *(["--exec"] if way == "exec" else [])]
-        program = ["-m", "benchmarks._resize_app", megabytes, self.folder]
+        program = ["-m", "benchmarks._resize_app", megabytes, self.folder, way]
         self.id = dq.submit(*words, "--", sys.executable, *program)
         self._until(lambda job: job["state"] == "running" and job["remap_points"] > 20)
 
@@ -166,7 +168,7 @@ def measure(options: argparse.Namespace) -> tuple[dict[Key, dict[str, Figures]],
         try:
             for n in options.sizes:
                 for megabytes in options.mb:
-                    for way in ("exec", "starter"):
+                    for way in WAYS:
                         job = Job(line, dq, way, n, megabytes)
                         job.there_and_back(cold=options.cold)  # the first one warms up
                         for _ in range(options.repeats):
@@ -200,9 +202,9 @@ def starters(dq: CommandLine) -> Figures:
     found = [0.0]
     for path in Path("/proc").glob("[0-9]*"):
         try:
-            words = (path / "cmdline").read_bytes().split(b"\0")
+            name = (path / "cmdline").read_bytes()
             environ = (path / "environ").read_bytes()
-            if b"starter" in words and os.fsencode(dq.home.root) in environ:
+            if name.startswith(b"dq-starter") and os.fsencode(dq.home.root) in environ:
                 rollup = (path / "smaps_rollup").read_text().split()
                 found.append(int(rollup[rollup.index("Pss:") + 1]) / 1024)
         except (OSError, ValueError):
@@ -228,7 +230,7 @@ def show(medians: dict[Key, dict[str, Figures]], others: Figures) -> None:
             print(f"{sizes}, {megabytes:>3} MB, {way:<9}".ljust(26) + "".join(cells)
                   + f"{r['lost_s'] / base:14.3f}")  # fmt: skip
     print(f"\nan idle starter keeps {others['starter_mib']:.0f} MiB")
-    for way in ("exec", "starter"):
+    for way in WAYS:
         rows = [
             (by["grow"], others[_plain_key(n, mb)])
             for (w, mb, n), by in medians.items()
