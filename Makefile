@@ -45,12 +45,15 @@ test: venv
 	$(PYTEST) -n $(WORKERS) --dist worksteal -m "not alone and $(CHOSEN)"
 	$(PYTEST) -m "alone and $(CHOSEN)"
 
-# the tests with a real Slurm on this machine; installs Debian's where it may
+# the tests with a real Slurm on this machine; installs Debian's where it may. Control groups are the machine's:
+# one Slurm at a time may have them, so these tests are a process of their own
 test-slurm: venv
 	if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null && ! command -v slurmctld > /dev/null; then \
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
 	        apt-get install -y -qq --no-install-recommends slurmctld slurmd slurm-client > /dev/null; fi
-	$(VENV)/bin/pytest -n 2 --dist loadfile -m "slurm and not slow" tests/slurm
+	log=$$(mktemp); $(VENV)/bin/pytest -m "slurm and not slow" -k cgroup tests/slurm > "$$log" 2>&1 & beside=$$!; \
+	$(VENV)/bin/pytest -n 2 --dist loadfile -m "slurm and not slow" -k "not cgroup" tests/slurm; code=$$?; \
+	wait $$beside || code=$$?; cat "$$log"; rm -f "$$log"; exit $$code
 
 # the tests with a real Grid Engine on this machine; installs Debian's where it may
 test-gridengine: venv
