@@ -50,10 +50,9 @@ class Calls(Communication):
             return back
         if target:
             return self._make(target, given, node.lineno)
-        items = [Value([item_of(v)]) for v in given.args[1:]] if name == "map" else []
-        more = list[Node]()
-        for value in given.values:  # a function that is passed on may be called
-            more += self.called_by_others(value, node.lineno, Given(items))
+        # A function that is passed on may be called.
+        items = Given([Value([item_of(v)]) for v in given.args[1:]] if name == "map" else [])
+        more = [n for v in given.values for n in self.called_by_others(v, node.lineno, items)]
         if called.kind.startswith(w.FUNCTIONS):  # any of a table of functions
             for number in called.kind.removeprefix(w.FUNCTIONS).split(","):
                 scope = self.program.scopes[int(number)]
@@ -61,6 +60,7 @@ class Calls(Communication):
         module = base.kind.partition(":")[2] if base.kind.startswith(("module:", "import:")) else ""
         if called.kind.startswith("import:"):
             module, _, name = called.kind.removeprefix("import:").rpartition(".")
+        self.program.given.append((name, given.nodes))
         if isinstance(func, ast.Attribute) and base.kind in ("", w.PLAIN):
             perhaps = self.program.only_method(name)  # of a class of the file, or of a list
             if perhaps is not None:

@@ -26,7 +26,7 @@ def is_curve(bodies: Iterable[ast.AST], name: str) -> bool:
     added = [
         node
         for tree in trees
-        for node in _steps(tree, name)
+        for node in _steps(tree)
         if _adds_one(node, name) or (is_dict and _sets_one(node, name))
     ]
     own = {id(part) for node in added for part in ast.walk(node)}
@@ -50,12 +50,13 @@ def is_curve(bodies: Iterable[ast.AST], name: str) -> bool:
     )
 
 
-def _steps(tree: ast.AST, name: str) -> Iterator[ast.stmt]:
-    """The statements that each iteration runs once; of attributes, those of methods, too."""
+def _steps(tree: ast.AST) -> Iterator[ast.stmt]:
+    """The statements that each iteration runs once, those of functions among them."""
     for node in ast.walk(tree):
-        is_loop = isinstance(node, ast.For) and begins_iterations(node.iter)
-        if is_loop or (name[0] == "." and isinstance(node, Function)):
-            yield from node.body  # type: ignore[attr-defined]
+        if isinstance(node, Function) or (
+            isinstance(node, ast.For) and begins_iterations(node.iter)
+        ):
+            yield from node.body
 
 
 def _adds_one(node: ast.stmt, name: str) -> bool:

@@ -10,11 +10,13 @@ import ast
 from dataclasses import replace
 from typing import TypeAlias
 
+from dq_client.check import words as w
 from dq_client.check.answer import UNKNOWN, Variable
 from dq_client.check.hidden import hides_loop, names_held, names_iterated
 from dq_client.check.histories import history_line
 from dq_client.check.late_files import opens_for_itself
 from dq_client.check.liveness import Liveness
+from dq_client.check.near import bits_of
 from dq_client.check.own_files import file_line
 from dq_client.check.plain_forms import in_plain_forms
 from dq_client.check.program import Program
@@ -32,9 +34,11 @@ Lines: TypeAlias = tuple[tuple[int, int], ...]  # functions by their first line,
 class Facts:
     """Of one source file."""
 
-    def __init__(self, tree: ast.Module | None, file: str) -> None:
+    def __init__(
+        self, tree: ast.Module | None, file: str, parts: frozenset[str] = frozenset()
+    ) -> None:
         self.known = tree is not None
-        self.file = file
+        self.file, self._parts = file, parts
         self._tree = tree or ast.Module([], [])
         self._scopes: list[Scope] = []
         self._program: Program | None = None
@@ -89,7 +93,7 @@ class Facts:
         key = (owner.number, line if owner is scope else 0, name, running)
         if key not in self._variables:
             found = self._view(owner.number, key[1], running).variable(name)
-            self._variables[key] = replace(found, file=self.file)
+            self._variables[key] = self._of_loop(found)
         return self._variables[key]
 
     def kept(self, function: int, name: str, running: Lines = ()) -> Variable:
@@ -171,8 +175,13 @@ class Facts:
             return UNKNOWN
         if (name, running) not in self._attributes:
             found = self._view(0, 0, running).attribute(name)
-            self._attributes[name, running] = replace(found, file=self.file)
+            self._attributes[name, running] = self._of_loop(found)
         return self._attributes[name, running]
+
+    def _of_loop(self, found: Variable) -> Variable:
+        """Functions that another file calls may run before the loop: here, in the loop alone."""
+        set_up = found.set_up - {"part"} if self._parts else found.set_up
+        return replace(found, set_up=set_up, file=self.file)
 
     def _view(self, scope: int, line: int, running: Lines) -> View:
         key = (scope, line, running)
@@ -185,7 +194,17 @@ class Facts:
         """The graph that the answers come from."""
         if self._program is None:
             self._program = program_of(self._tree, self._all_scopes())
+            for scope in self._all_scopes()[1:]:
+                name = scope.in_class if scope.name == "__init__" else scope.name
+                if name in self._parts or (scope.name == "__call__" and self._parts):
+                    for parameter in scope.parameters[bool(scope.in_class) :]:
+                        self._program.bodies[scope.number].root(parameter).source |= w.PART
         return self._program
+
+    def parts_given(self) -> frozenset[str]:
+        """Names of functions of other files that the rank's part of the data is given to."""
+        given = self.program().given
+        return frozenset(name for name, nodes in given if bits_of(nodes) & w.PART)
 
     def _all_scopes(self) -> list[Scope]:
         if not self._scopes:
@@ -201,10 +220,13 @@ class Facts:
         return next(iter(around or fitting), None)
 
 
-def facts_of(source: str, file: str) -> Facts:
-    """Return what the source says; of what is no Python, `known` is False."""
+def facts_of(source: str, file: str, parts: frozenset[str] = frozenset()) -> Facts:
+    """Return what the source says; of what is no Python, `known` is False.
+
+    parts: functions that other files give the rank's part of the data to (`parts_given`)
+    """
     try:
-        return Facts(in_plain_forms(ast.parse(source, file)), file)
+        return Facts(in_plain_forms(ast.parse(source, file)), file, parts)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return Facts(None, file)
 

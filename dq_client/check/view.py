@@ -140,8 +140,7 @@ class View:
     def _is_curve(self, loop: frozenset[str], name: str) -> bool:
         if not loop & {"rank", "part"} or "clock" in loop:
             return False
-        scopes = self._program.scopes
-        return is_curve([scopes[0 if name[0] == "." else self._scope].node], name)
+        return is_curve([self._program.scopes[0 if name[0] == "." else self._scope].node], name)
 
     def default(self, name: str) -> Variable:
         """Facts about a parameter of the scope, whose default value stays from call to call."""
@@ -338,9 +337,8 @@ class View:
         return found
 
     def _role(self, inside: list[Node], heads: list[Node], name: str, accumulates: bool) -> Role:
-        program, whole = self._program, self._program.whole()
+        program, whole, counts = self._program, self._program.whole(), self._is_entry
         begun = heads or self._at_begins(name)  # another file may have the loop
-        counts = self._is_entry
         role = role_of(inside, begun, whole, matters(program), counts, accumulates=accumulates)
         if role is Role.NONE and inside and all(map(is_on_root, inside)):
             return Role.ROOT
@@ -352,6 +350,7 @@ class View:
             where = inside, self._attribute(name), program, counts
             if is_continued(*where, accumulates=accumulates):
                 return Role.PAST
+        if name[0] == "." or not (self._loops or self._line):
             heads = heads or begun
         if not heads:
             return role

@@ -14,11 +14,12 @@ from dq_client.check.facts import Facts, Lines, Variable, facts_of
 from resize_lib.mistakes import short_path
 from resize_lib.state import digests, verdict
 from resize_lib.state.places import Path
-from resize_lib.state.program import MODULE, Owner, Scope, Sequences, innermost
+from resize_lib.state.program import MODULE, Owner, Scope, Sequences, innermost, modules
 from resize_lib.state.survey import CLASSES, SETTINGS, Kept, Origin, Survey
 
 NAMED_MAX = 6  # variables in the line of `dq why`
 NO_SOURCE = Facts(None, "")
+SESSION = "resize_lib"  # in the source of a file that uses a session
 
 
 @dataclass(slots=True)
@@ -40,8 +41,19 @@ class Sources:
     def _facts_of(self, file: str, names: dict[str, Any] | None = None) -> Facts:
         if file not in self._facts:
             source = "".join(linecache.getlines(file, names))
-            self._facts[file] = facts_of(source, file) if source else Facts(None, "")
+            parts = frozenset[str]() if SESSION in source else self._parts_given()
+            self._facts[file] = facts_of(source, file, parts) if source else Facts(None, "")
         return self._facts[file]
+
+    def _parts_given(self) -> frozenset[str]:
+        """Functions that the files with a session give the rank's part of the data to."""
+        found = set[str]()
+        for module in modules():
+            names = vars(module)
+            file = names.get("__file__") or ""
+            if SESSION in "".join(linecache.getlines(file, names)):
+                found |= self._facts_of(file, names).parts_given()
+        return frozenset(found)
 
     def read(self, survey: Survey, paths: Iterable[Path]) -> None:
         """Find out about these before somebody waits for it."""
