@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
 
 def test_doctor_finds_that_jobs_grow_and_shrink_here(live: Live) -> None:
-    said = json.loads(live.dq("doctor", "--json"))
+    said = json.loads(live.dq("doctor", "--json", timeout_s=240))
     found = {check["name"]: check for check in said["checks"]}
     # What killed programs of others have left in /dev/shm is no matter of this test.
     wrong = [name for name, check in found.items() if not check["ok"] and name != "shared memory"]

@@ -100,7 +100,8 @@ def test_conjugate_gradients_of_scipy_are_resized_from_their_callback() -> None:
     ended = run_job(OWN, 2, words, limit_s=200)
     assert ended.code == 0, ended.err
     *told, last = ended.out.splitlines()
-    assert [json.loads(line)["committed"] for line in told] == list(range(1, 9))
+    # Of several nodes: the keeper of one may be loading scipy while the other's ranks print.
+    assert sorted(json.loads(line)["committed"] for line in told) == list(range(1, 9))
     word, residual, on, _ = last.split()
     assert (word, on) == ("residual", "on")
     assert float(residual) < 1e-9
