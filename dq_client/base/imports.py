@@ -13,11 +13,8 @@ from typing import Any
 
 MARKER = "_dq_preloaded"  # stands in sys.modules behind all that ranks are forked with
 INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
-NEVER = (
-    "mpi4py",
-    "resize_lib",
-    "dq_client",
-)  # hidden in a keeper (dq_client/node/ranks/preload.py)
+# Hidden in a keeper (dq_client/node/ranks/preload.py).
+NEVER = ("mpi4py", "resize_lib", "dq_client")
 # Of the environment: set for each rank by its keeper or its MPI.
 OF_A_RANK = ("DQ_", "PMI", "MPI", "UCX_", "OMPI_", "CUDA_VISIBLE_DEVICES")
 NAMES_BYTES_MAX = 40 << 10  # of a message; torch has some 30 KiB

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import gc
 import importlib
-import json
 import os
 import random
 import selectors
@@ -24,20 +23,16 @@ from . import preload
 
 TRIAL_S = 60  # of a child's imports
 GROWTH_BYTES_MAX = 1 << 30  # of resident memory, by the imports
-ANSWER_BYTES_MAX = 4096
+FINE = b"fine"  # what a child says that found nothing against the packages
 Json = dict[str, Any]
 
 
 class Learned:
-    """Of one keeper. `tops`: its loaded packages with their folders; None: it executes its ranks.
-
-    why_not: why the packages are not loaded; "" while they are, or nothing is known of them.
-    """
+    """Of one keeper. `tops`: its packages with their folders; None: it executes its ranks."""
 
     def __init__(self, selector: selectors.BaseSelector, tops: Optional[dict[str, str]]) -> None:
         self._selector, self._tops = selector, tops
         self._heard = False
-        self.why_not = ""
 
     def hear(self, said: Json) -> None:
         """A rank names its packages: try them in a child. Of the first rank, once."""
@@ -54,10 +49,9 @@ class Learned:
     def _tried(self, pipe: int, said: Json) -> None:
         """The child is done: load the packages if it found nothing against them."""
         self._selector.unregister(pipe)
-        answer = os.read(pipe, ANSWER_BYTES_MAX)
+        fine = os.read(pipe, len(FINE)) == FINE  # nothing: their import ended the child
         os.close(pipe)
-        self.why_not = json.loads(answer)["why_not"] if answer else "their import ended the process"
-        if self.why_not or self._tops is None:
+        if not fine or self._tops is None:
             return
         _load(said["packages"])
         imports.mark()
@@ -68,14 +62,15 @@ class Learned:
 
 
 def _try(pipe: int, said: Json) -> NoReturn:
-    """In the child: import the packages, say what is against loading them, and end."""
+    """In the child: import the packages, say so if nothing is against loading them, and end."""
     try:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGALRM, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         signal.alarm(TRIAL_S)
         os.nice(10)
-        os.write(pipe, json.dumps({"why_not": _why_not(said)[:1000]}).encode())
+        if not _why_not(said):
+            os.write(pipe, FINE)
     finally:
         os._exit(0)
 
