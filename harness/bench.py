@@ -25,6 +25,7 @@ from dq_client.deploy import local, shutdown
 from dq_client.deploy.cluster import ClusterShape
 from dq_client.node import local_agents
 from dq_client.node.fleet import Fleet
+from harness.commands import HANG_S
 
 # The pause after the first look, and the longest: a look may be a request to the server.
 POLL_S, POLL_GROWTH = (0.02, 0.15), 1.1
@@ -46,11 +47,11 @@ class Bench:
         local.bring_up(self.home, cluster, self.options)
         self.connection = Connection.to(self.home)
 
-    def ask(self, body: m.RequestBody, timeout_s: float = 20.0) -> Any:
+    def ask(self, body: m.RequestBody, timeout_s: float = HANG_S) -> Any:
         reply = self.connection.call(body, timeout_s)
         return reply.data if isinstance(reply, m.Data) else reply
 
-    def submit(self, argv: list[str], *, timeout_s: float = 20.0, **more: Any) -> int:
+    def submit(self, argv: list[str], *, timeout_s: float = HANG_S, **more: Any) -> int:
         self.requests += 1
         env = {"LEDGER": str(self.ledger), **more.pop("env", {})}
         body = m.Submit(
@@ -96,7 +97,7 @@ class Bench:
     def states(self) -> dict[int, str]:
         return {job["id"]: job["state"] for job in self.ask(m.JobsQuery())}
 
-    def wait_for(self, jobs: list[int], states: tuple[str, ...], timeout_s: float = 120) -> None:
+    def wait_for(self, jobs: list[int], states: tuple[str, ...], timeout_s: float = HANG_S) -> None:
         def all_there() -> bool:
             now = self.states()
             return all(now.get(job) in states for job in jobs)
@@ -125,7 +126,7 @@ def kill_at_once(*pids: int) -> None:
         process_tree.kill(list(pids), number)
 
 
-def until(what: Callable[[], bool], otherwise: str, timeout_s: float = 60.0) -> float:
+def until(what: Callable[[], bool], otherwise: str, timeout_s: float = HANG_S) -> float:
     """Poll; seconds it took."""
     begin, pause_s = time.monotonic(), POLL_S[0]
     while not what():

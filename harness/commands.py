@@ -19,6 +19,9 @@ ROOT = Path(__file__).resolve().parents[1]
 DQ = [sys.executable, "-m", "dq_client.cli.main"]
 
 
+HANG_S = 300.0  # nothing takes as long, on a busy machine neither: what does is a hang
+
+
 class ClusterError(RuntimeError):
     """A command, the cluster or a job failed; the message has what `dq` said."""
 
@@ -30,7 +33,7 @@ def default_interrupts() -> None:
 
 
 def run_dq(
-    *words: object, env: dict[str, str] | None = None, timeout_s: float = 60
+    *words: object, env: dict[str, str] | None = None, timeout_s: float = HANG_S
 ) -> subprocess.CompletedProcess[str]:
     """Run `dq WORDS` to its end, whatever its exit code is."""
     return subprocess.run(
@@ -87,11 +90,11 @@ class CommandLine:
         # A job's `python` must be this one, as it is for a user whose venv is active.
         self.env["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 
-    def run(self, *words: object, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
+    def run(self, *words: object, timeout_s: float = HANG_S) -> subprocess.CompletedProcess[str]:
         """Run a command to its end, whatever its exit code is."""
         return run_dq(*words, env=self.env, timeout_s=timeout_s)
 
-    def dq(self, *words: object, code: int | None = 0, timeout_s: float = 60) -> str:
+    def dq(self, *words: object, code: int | None = 0, timeout_s: float = HANG_S) -> str:
         """Run a command; its stdout. `code` is the exit code it must have (None: any).
 
         Raises:

@@ -28,7 +28,7 @@ from dq_client.deploy import local
 from dq_client.node import supervision
 from dq_server.live.store.journal import Entry, read_entries
 from harness.bench import POLL_GROWTH, POLL_S, until
-from harness.commands import ROOT, ClusterError, CommandLine, can_run_here, run_here
+from harness.commands import HANG_S, ROOT, ClusterError, CommandLine, can_run_here, run_here
 
 HOSTFILES = ROOT / "hostfiles"
 LAUNCHERS = ("dq", "mpiexec")  # of `dq up --launcher`, the default first
@@ -38,15 +38,13 @@ ENDED = ("done", "failed", "killed")
 # What a node of the emulated clusters computes, for estimates of how long a run will take.
 NODE_GFLOPS = 2.6
 START_S = 1.5  # of a job, with its ranks' imports
-ANSWER_WITHIN_S = 30.0
-UP_WITHIN_S = 120.0  # 36 emulated nodes
 
 Job = dict[str, Any]
 
 
 def asked(connection: Connection, job: int) -> Job:
     """What `dq job ID --json` shows, asked for on a connection: no process for every look."""
-    reply = connection.call(m.JobQuery(job), ANSWER_WITHIN_S)
+    reply = connection.call(m.JobQuery(job), HANG_S)
     assert isinstance(reply, m.Data)
     found: Job = reply.data
     return found
@@ -62,7 +60,7 @@ class Live(CommandLine):
         super().__init__(root)
         self.launcher = launcher
 
-    def run(self, *words: object, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
+    def run(self, *words: object, timeout_s: float = HANG_S) -> subprocess.CompletedProcess[str]:
         """Run a command to its end; one that starts nothing in this process."""
         said = list(map(str, words))
         if can_run_here(said, self.env):
@@ -78,7 +76,7 @@ class Live(CommandLine):
         found: Job = json.loads(self.dq("job", job_id, "--json"))
         return found
 
-    def wait(self, job_id: int, until: Callable[[Job], bool], timeout_s: float = 60) -> Job:
+    def wait(self, job_id: int, until: Callable[[Job], bool], timeout_s: float = HANG_S) -> Job:
         """Poll a job until something holds of it; it must not fail before."""
         connection = Connection.to(self.home)
         try:
@@ -94,7 +92,7 @@ class Live(CommandLine):
         finally:
             connection.close()
 
-    def wait_end(self, job_id: int, timeout_s: float = 90) -> Job:
+    def wait_end(self, job_id: int, timeout_s: float = HANG_S) -> Job:
         """Poll a job until it ended, however it did."""
         return self.wait(job_id, lambda j: j["state"] in ENDED, timeout_s)
 
@@ -163,7 +161,7 @@ class LiveCluster(CommandLine):
         config.write_text("[scheduler]\n" + "\n".join(lines) + "\n")
         words = ["up", "--cluster", self.file, "--config", config, "--detach"]
         try:
-            self.dq(*words, "--fidelity", self.fidelity, timeout_s=UP_WITHIN_S)
+            self.dq(*words, "--fidelity", self.fidelity, timeout_s=HANG_S)
         except ClusterError:
             shutil.rmtree(root, ignore_errors=True)
             raise
@@ -177,7 +175,7 @@ class LiveCluster(CommandLine):
         where: TracebackType | None,
     ) -> None:
         self.line.close()
-        self.run("down", "--force", timeout_s=UP_WITHIN_S)
+        self.run("down", "--force", timeout_s=HANG_S)
         shutil.rmtree(self.home.root, ignore_errors=True)
 
     def start(self, program: Sequence[str], *options: str) -> int:

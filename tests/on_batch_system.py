@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from harness.commands import HANG_S
 from harness.live import Live
 
 Json = dict[str, Any]
@@ -66,7 +67,7 @@ class MiniSystem:
         """Standard output of one of its commands."""
         done = subprocess.run(
             [str(w) for w in words], env=self.environment(), capture_output=True, text=True,
-            timeout=60, check=False,
+            timeout=HANG_S, check=False,
         )  # fmt: skip
         assert done.returncode == 0 or not check, f"{words}: {done.stderr}{done.stdout}"
         return done.stdout.strip()
@@ -94,7 +95,7 @@ class OnBatchSystem(Live):
         (found,) = {t["ticket"] for t in self.pool()["tickets"] if t["node"] == node}
         return int(found)
 
-    def until(self, what: Callable[[], object], timeout_s: float = 60.0) -> None:
+    def until(self, what: Callable[[], object], timeout_s: float = HANG_S) -> None:
         """Wait."""
         until_s = time.monotonic() + timeout_s
         while not what():
@@ -109,7 +110,7 @@ class OnBatchSystem(Live):
         """Processors of a job, one after the other."""
         return [stay["processors"] for stay in self.job(job)["sizes"]]
 
-    def ended_well(self, job: int, timeout_s: float = 90) -> None:
+    def ended_well(self, job: int, timeout_s: float = HANG_S) -> None:
         """Wait for its end; its product must be right."""
         view = self.wait_end(job, timeout_s)
         assert view["state"] == "done", view["reason"]

@@ -13,6 +13,7 @@ from rich.console import Console
 from dq_client.show.report.growth import Growth, changes, growth
 from dq_client.show.report.live_view import GrowthView
 from dq_client.show.report.terminal import growth_panel
+from harness.commands import HANG_S
 from tests.client.report_data import job, overshot, stay
 
 
@@ -114,7 +115,7 @@ def test_on_a_terminal_it_draws_there_and_leaves_stdout_alone() -> None:
     )
     done = subprocess.run(
         [sys.executable, "-c", code], env={"TERM": "xterm-256color", "COLUMNS": "100"},
-        capture_output=True, text=True, timeout=120,
+        capture_output=True, text=True, timeout=HANG_S,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, "data\n"), done.stderr
 
@@ -126,4 +127,4 @@ def test_without_a_terminal_rich_stays_unloaded() -> None:
         "GrowthView().close()\n"
         "assert 'rich' not in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120, stderr=subprocess.PIPE)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=HANG_S, stderr=subprocess.PIPE)

@@ -13,6 +13,7 @@ import pytest
 from dq_client import examples
 from dq_client.base.errors import UsageError
 from dq_client.cli.cluster_commands import cluster_of
+from harness.commands import HANG_S
 from tests.client.wheel import ROOT, build_wheel, install_wheel
 
 
@@ -74,7 +75,7 @@ def test_an_app_is_run_with_our_folder_first_and_the_current_one_never(
     assert environment["PYTHONPATH"].split(os.pathsep) == [str(ROOT), str(tmp_path)]
     done = subprocess.run(
         argv, env={**os.environ, **environment}, cwd=tmp_path,
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=HANG_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "SUMMA" in done.stdout

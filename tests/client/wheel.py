@@ -9,6 +9,8 @@ import venv
 import zipfile
 from pathlib import Path
 
+from harness.commands import HANG_S
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -16,7 +18,7 @@ def build_wheel(folder: Path) -> Path:
     """Build the wheel of this working tree into `folder`."""
     done = subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
-        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+        cwd=ROOT, capture_output=True, text=True, timeout=HANG_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     (wheel,) = folder.glob("*.whl")

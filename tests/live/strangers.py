@@ -12,6 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from harness.commands import HANG_S
+
 PROGRAM = Path(__file__).with_name("stranger.py")
 PYTHON = next(p for p in ("/usr/bin/python3", "/usr/local/bin/python3") if Path(p).exists())
 LISTENS = "0A"
@@ -82,7 +84,7 @@ class Stranger:
     ) -> None:
         self._over.set()
         self._thread.join()
-        said, _ = self._process.communicate(timeout=60)
+        said, _ = self._process.communicate(timeout=HANG_S)
         if kind is None:
             self.found = json.loads(said)
 

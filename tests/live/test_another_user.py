@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from harness.bench import until
+from harness.commands import HANG_S
 from harness.live import Live
 
 NOBODY = 65534
@@ -105,7 +106,7 @@ def test_another_user_can_do_nothing(live: Live, tmp_path: Path) -> None:
         cwd="/",
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANG_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

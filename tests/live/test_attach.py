@@ -16,7 +16,7 @@ import pytest
 from dq_client.base import messages as m
 from dq_client.deploy.cluster import local_cluster
 from harness.bench import two_nodes
-from harness.commands import ROOT, run_dq
+from harness.commands import HANG_S, ROOT, run_dq
 from tests.live.attaching import Beside
 from tests.live.own_ranks import STAYING
 
@@ -234,7 +234,7 @@ def test_started_without_mpiexec(beside: Beside) -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT), "DQ_HOME": str(beside.home.root)}
     done = subprocess.run(
         [sys.executable, STAYING, __file__],
-        env=env | {"DQ_ATTACH": "1"}, capture_output=True, text=True, timeout=60, check=True,
+        env=env | {"DQ_ATTACH": "1"}, capture_output=True, text=True, timeout=HANG_S, check=True,
     )  # fmt: skip
     assert done.stderr == (
         "dq: not attached: resizing needs DQ or mpiexec, and this program was started without them;"

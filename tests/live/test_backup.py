@@ -22,6 +22,7 @@ from dq_client.base.home import Home
 from dq_server.core.model import events as ev
 from dq_server.live.store import checksums
 from dq_server.live.store.journal import Journal, JournalError
+from harness.commands import HANG_S
 from harness.live import Live
 from tests.live.journal_lives import ENDS, History, copied, just_written, led_to, with_snapshots
 
@@ -34,7 +35,7 @@ def dq(home: Home, *words: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "DQ_HOME": str(home.root)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_S,
         check=False,
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.commands import DQ
+from harness.commands import DQ, HANG_S
 from harness.live import Live
 
 # The function that the script defines is called as bash calls it at a tab.
@@ -29,7 +29,7 @@ def offered(live: Live, folder: Path, *words: str) -> list[str]:
     done = subprocess.run(
         ["bash", "--norc", "-c", AT_TAB, "bash", *words],
         env={**live.env, "PATH": f"{folder}:{live.env['PATH']}"},
-        capture_output=True, text=True, timeout=60, check=True,
+        capture_output=True, text=True, timeout=HANG_S, check=True,
     )  # fmt: skip
     assert done.stderr == ""
     return done.stdout.split()
@@ -60,5 +60,5 @@ def test_a_script_for_each_shell(live: Live) -> None:
         assert f"_DQ_COMPLETE={shell}_complete" in script
         program = shutil.which(shell)
         if program is not None:  # it reads the script without a complaint
-            subprocess.run([program, "-n"], input=script, text=True, check=True, timeout=60)
+            subprocess.run([program, "-n"], input=script, text=True, check=True, timeout=HANG_S)
     assert "'csh' is not one of" in live.run("completion", "csh").stderr

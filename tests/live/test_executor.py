@@ -20,6 +20,7 @@ from dq_client.base.errors import DQError, UsageError
 from dq_client.base.keys import pair_of
 from dq_client.executor.executor import Executor
 from dq_client.executor.tasks import RemoteTraceback
+from harness.commands import HANG_S
 from harness.live import Live
 from tests.live.test_workers_live import has, mpi_job, runs
 
@@ -162,7 +163,7 @@ def test_what_no_worker_has_can_be_cancelled(here: dq.Cluster, tmp_path: Path) -
         pool.shutdown(wait=False, cancel_futures=True)
         door.touch()
         assert first.result(120) > 0
-        assert all(future.cancelled() for future in as_completed(others, timeout=120))
+        assert all(future.cancelled() for future in as_completed(others, timeout=HANG_S))
         with pytest.raises(CancelledError):
             others[0].result()
 
@@ -221,10 +222,10 @@ def test_ctrl_c_leaves_nothing_behind(shared: Live, here: dq.Cluster, tmp_path: 
     assert process.stdout is not None
     assert process.stdout.readline() == "0\n"
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=120)
+    _, said = process.communicate(timeout=HANG_S)
     assert said.strip().endswith("KeyboardInterrupt")
     own = subprocess.run([*words[:2], "own"], env=shared.env, capture_output=True, text=True,
-                         timeout=120)  # fmt: skip
+                         timeout=HANG_S)  # fmt: skip
     assert own.returncode == 1 or own.stdout == "1\n2\n3\n"
     if own.returncode:  # without cloudpickle
         assert "mine is defined in the program itself" in own.stderr

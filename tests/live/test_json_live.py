@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from dq_client.show import views
+from harness.commands import HANG_S
 from harness.live import Live
 from tests.live.farming import __file__ as farm
 
@@ -64,7 +65,7 @@ def test_every_key_is_documented(live: Live, tmp_path: Path) -> None:
     asked = urllib.request.Request(
         f"{base}/api/state", headers={"Authorization": f"Bearer {token}"}
     )
-    with urllib.request.urlopen(asked, timeout=20) as answer:
+    with urllib.request.urlopen(asked, timeout=HANG_S) as answer:
         check(json.load(answer), views.State)
 
 

@@ -108,7 +108,8 @@ def test_a_rank_dies_in_a_redistribution(bench: Losing) -> None:
     bench.right = bench.lines(job)[-1].removeprefix("data ")
     bench.right_end(bench.lose(turns=40), restarts=0)
     bench.right = right
-    assert [stay["processors"] for stay in view["sizes"]] == [4, 3]
+    # UCX ends a rank that takes in a long message of one on its node that is dead by then.
+    assert [stay["processors"] for stay in view["sizes"]] in ([4, 3], [4, 2])
 
 
 @pytest.mark.parametrize("bench", ["one agent"], indirect=True, scope="module")

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from harness.commands import HANG_S
 from harness.live import Live
 
 pytestmark = pytest.mark.live
@@ -28,7 +29,7 @@ def cluster(borrowed: Live) -> Live:
 
 def dq(cluster: Live, *words: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*DQ, *map(str, words)], env=cluster.env, capture_output=True, text=True, timeout=60
+        [*DQ, *map(str, words)], env=cluster.env, capture_output=True, text=True, timeout=HANG_S
     )
 
 

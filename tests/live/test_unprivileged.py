@@ -22,6 +22,7 @@ from dq_client.base.errors import UsageError
 from dq_client.base.home import Home
 from dq_client.deploy import local
 from dq_client.node.emulation import contained
+from harness.commands import HANG_S
 
 ROOT = Path(__file__).parents[2]
 PROBE = "import msgspec, mpi4py, numpy, dq_client.base.cgroups as c; print(c.find())"
@@ -73,7 +74,7 @@ def why_not(way: list[str]) -> str:
         return "the program unshare is missing (package util-linux)"
     done = subprocess.run(
         [*way, sys.executable, "-c", PROBE],
-        cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+        cwd=ROOT, capture_output=True, text=True, timeout=HANG_S, check=False,
     )  # fmt: skip
     if done.returncode != 0:
         return f"no user namespace can be made: {done.stderr.strip()[-200:]}"
@@ -108,7 +109,7 @@ def run(way: list[str], home: Home, script: str, fidelity: str) -> subprocess.Co
     env = {**os.environ, "DQ_HOME": str(home.root), "PATH": path, "HOME": str(home.root.parent)}
     return subprocess.run(
         [*way, "sh", "-c", DQ + script, "sh", str(home.root.parent / "three.toml"), fidelity],
-        env=env, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+        env=env, cwd=ROOT, capture_output=True, text=True, timeout=HANG_S, check=False,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.commands import DQ, ROOT, default_interrupts
+from harness.commands import DQ, HANG_S, ROOT, default_interrupts
 from harness.live import Live
 
 pytestmark = pytest.mark.live
@@ -19,11 +19,18 @@ pytestmark = pytest.mark.live
 def test_what_is_watched_is_what_the_server_decided_and_the_report_tells(
     cluster: Live, tmp_path: Path
 ) -> None:
+    stop = tmp_path / "stop"
     job = cluster.submit(
         "--sizes", "1,2", "--", "python", "-m", "tests.live.growing",
-        "--n", 100, "--iterations", 40, "--seconds", 0.2,
+        "--n", 100, "--iterations", 1000, "--seconds", 0.2, "--stop", stop,
     )  # fmt: skip
-    watched = [json.loads(x) for x in cluster.dq("watch", "--job", job, "--json").splitlines()]
+    watch = subprocess.Popen(
+        [*DQ, "watch", "--job", str(job), "--json"], env=cluster.env, cwd=ROOT, text=True,
+        stdout=subprocess.PIPE,
+    )  # fmt: skip
+    cluster.wait(job, lambda j: j["processors"] == 2)
+    stop.touch()
+    watched = [json.loads(line) for line in watch.communicate(timeout=HANG_S)[0].splitlines()]
     whats = [event["what"] for event in watched]
     assert whats[-1] == "done"
     for one, next_one in (("start", "expand"), ("expand", "committed"), ("committed", "done")):
@@ -37,7 +44,7 @@ def test_what_is_watched_is_what_the_server_decided_and_the_report_tells(
     page = tmp_path / "page.html"
     for what in ([], [job], ["last"], [saved]):
         cluster.dq("report", *what, "-o", page)
-        assert "expanded" in page.read_text()
+        assert "1 → 2" in page.read_text()
         page.unlink()
     cluster.dq("report", 77, "-o", page, code=5)
     assert not page.exists()
@@ -52,6 +59,6 @@ def test_ctrl_c_ends_the_watch_and_not_the_job(cluster: Live) -> None:
     assert watch.stdout is not None
     assert "held" in watch.stdout.readline()
     os.kill(watch.pid, signal.SIGINT)
-    _, err = watch.communicate(timeout=20)
+    _, err = watch.communicate(timeout=HANG_S)
     assert (watch.returncode, err.strip()) == (130, "")
     assert cluster.job(job)["state"] == "held"

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from dq_client.deploy import sidecars
+from harness.commands import HANG_S
 
 pytest.importorskip("uvicorn", reason="dq web needs the extra web")
 
@@ -37,7 +38,7 @@ class Page:
         headers = headers or {"Authorization": f"Bearer {self.token}"}
         request = urllib.request.Request(self.base + path, headers=headers)
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=HANG_S) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as e:
             return e.code, e.read().decode()
@@ -135,7 +136,7 @@ def test_events_tell_what_changes(cluster: Live) -> None:
     request = urllib.request.Request(
         f"{page.base}/api/events?place={place}", headers={"Authorization": f"Bearer {page.token}"}
     )
-    with urllib.request.urlopen(request, timeout=20) as events:
+    with urllib.request.urlopen(request, timeout=HANG_S) as events:
         job = cluster.submit("-n", 1, "--", "sleep", 30)
         told: set[str] = set()
         while "running" not in told:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from harness.commands import HANG_S
 from harness.live import Live
 
 pytestmark = pytest.mark.live
@@ -219,7 +220,7 @@ def test_dask_computes_while_its_workers_come_and_leave(cluster: Live, tmp_path:
             one = cluster.submit("-n", 1, "--kind", "rigid", "--", "sleep", 1000)
             cluster.dq("kill", blocks)
             cluster.wait(job, has(3))
-            client.wait_for_workers(3, timeout=60)
+            client.wait_for_workers(3, timeout=HANG_S)
             two = cluster.submit("-n", 2, "--kind", "rigid", "--", "sleep", 1000)
             cluster.wait(job, has(1))
             runs(cluster, two)

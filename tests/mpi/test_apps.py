@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from dq_client.node.mpiexec.command import find_mpiexec
+from harness.commands import HANG_S
 
 pytestmark = pytest.mark.mpi
 
@@ -27,7 +28,7 @@ def mpiexec(ranks: int, *words: object) -> subprocess.CompletedProcess[str]:
     }
     return subprocess.run(
         [find_mpiexec(), "-n", str(ranks), sys.executable, *map(str, words)],
-        cwd=ROOT, env=env, capture_output=True, text=True, timeout=100, check=False,
+        cwd=ROOT, env=env, capture_output=True, text=True, timeout=HANG_S, check=False,
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.c_programs import EXAMPLES, Workshop, no_fortran, no_libdq, no_scalapack
+from harness.commands import HANG_S
 from resize_lib.c import build
 from resize_lib.c.mpi_library import MPILibraryError, mpi_here, the_only_one
 
@@ -114,7 +115,7 @@ def mistakes(workshop: Workshop) -> Path:
 def run(*words: object, ranks: int = 0) -> subprocess.CompletedProcess[str]:
     before = [str(Path(sys.executable).parent / "mpiexec"), "-n", str(ranks)] if ranks else []
     return subprocess.run(
-        [*before, *map(str, words)], capture_output=True, text=True, timeout=120, check=False
+        [*before, *map(str, words)], capture_output=True, text=True, timeout=HANG_S, check=False
     )
 
 
@@ -351,7 +352,7 @@ def test_what_is_missing_is_one_line(tmp_path: Path) -> None:
     def command(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "resize_lib.c", *words],
-            env={**os.environ, **env}, capture_output=True, text=True, timeout=100, check=False,
+            env={**os.environ, **env}, capture_output=True, text=True, timeout=HANG_S, check=False,
         )  # fmt: skip
 
     unbuilt = command("flags", str(tmp_path))
@@ -382,7 +383,7 @@ def test_the_example_with_mpi_f08_compiles(workshop: Workshop) -> None:
     sources = [str(workshop.folder / "dq/dq.f90"), str(EXAMPLES / "sums.f90")]
     words = ["gfortran", "-Wall", "-c", f"-I{MODULES[0].parent}", *sources]
     done = subprocess.run(
-        words, cwd=workshop.folder, capture_output=True, text=True, timeout=120, check=False
+        words, cwd=workshop.folder, capture_output=True, text=True, timeout=HANG_S, check=False
     )
     assert done.returncode == 0, done.stderr
 

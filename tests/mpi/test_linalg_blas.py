@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from apps.linalg import blas
 from apps.linalg.blas_library import candidates, library, open_library
 from apps.linalg.lu import TILE_COLS, TILE_ROWS, DeferredProduct
+from harness.commands import HANG_S
 from harness.examples import examples
 
 SCIPY_OPENBLAS = sorted(Path(scipy.__file__).parents[1].glob("scipy.libs/*openblas*"))
@@ -188,7 +189,7 @@ def kernel_in_fresh_process(env: dict[str, str]) -> subprocess.CompletedProcess[
         env={**os.environ, **env},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_S,
         check=False,
     )
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from harness.commands import HANG_S
 from resize_lib.processes.hydra import arrivals, pmi
 from resize_lib.processes.hydra.arrivals import JOIN_VARIABLE, Arrivals, report
 from resize_lib.processes.interface import SpawnError
@@ -42,7 +43,7 @@ def address_of(awaited: Arrivals) -> str:
 
 def call(awaited: Arrivals, data: bytes) -> socket.socket:
     host, port, _ = address_of(awaited).split(":")
-    caller = socket.create_connection((host, int(port)), timeout=60)
+    caller = socket.create_connection((host, int(port)), timeout=HANG_S)
     caller.sendall(data)
     return caller
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.commands import HANG_S
 from resize_lib.processes.command import check_command, program_command
 from resize_lib.processes.hydra.hosts import grouped, hydra_host_list, requested_order
 from resize_lib.processes.interface import SpawnError, check_hosts
@@ -21,7 +22,7 @@ def in_child(code: str, **environment: str) -> str:
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_S,
         env={"PATH": "/usr/bin:/bin", **environment},
         check=False,
     )
@@ -120,7 +121,11 @@ def test_command_that_may_start_is_left_to_the_interpreter(
 def test_own_command_keeps_interpreter_flags() -> None:
     code = "from resize_lib.processes.command import program_command as p; print(p()[1:3])"
     found = subprocess.run(
-        [sys.executable, "-O", "-c", code], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-O", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+        check=True,
     )
     assert found.stdout.strip() == "['-O', '-c']"
     assert program_command()[0] == sys.executable

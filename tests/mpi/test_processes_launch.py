@@ -22,6 +22,7 @@ from dq_client.node.mpiexec.command import (
     install_rsh,
     launch_command,
 )
+from harness.commands import HANG_S
 
 PROXY = ['"/opt/a b/hydra_pmi_proxy"', "--control-port", "127.0.0.1:40123", "--proxy-id", "0"]
 
@@ -60,7 +61,7 @@ def rsh(
         env={"PATH": os.environ["PATH"], **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANG_S,
         cwd=tmp_path,
         check=False,
     )
@@ -137,7 +138,7 @@ def test_rsh_is_installed_once_and_repaired(tmp_path: Path) -> None:
     assert install_rsh(tmp_path / "with space").stat().st_mtime_ns == before
     path.write_text("#!/bin/sh\nexit 1\n")
     install_rsh(tmp_path / "with space")
-    ended = subprocess.run([str(path)], capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run([str(path)], capture_output=True, text=True, timeout=HANG_S, check=False)
     assert "usage" in ended.stderr
 
 
@@ -207,7 +208,7 @@ def test_open_file_limit_is_raised_never_lowered() -> None:
         "      resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
     )
     ended = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_S, check=True
     )
     assert ended.stdout.split() == ["512", "512", "512"]
     assert raise_open_file_limit(1) >= resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.commands import ROOT
+from harness.commands import HANG_S, ROOT
 from harness.live import Job, Live
 from harness.pages import Block
 from harness.walks import GATED
@@ -31,7 +31,7 @@ def test_a_block_runs_on_ranks(block: Block, tmp_path: Path) -> None:
     env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
            "DQ_HOME": str(tmp_path / "home")}  # fmt: skip
     done = subprocess.run(
-        words, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120, check=False
+        words, cwd=ROOT, env=env, capture_output=True, text=True, timeout=HANG_S, check=False
     )
     assert done.returncode == 0, program(block) + done.stdout + done.stderr
 
