@@ -26,7 +26,8 @@ class Variable:
     curve: bool = False  # each iteration adds an item of the rank's own (curves.py)
     # If the loop does not change it, as far as the source shows: whether others use it.
     read: bool = False
-    file: str = ""  # of these lines; empty: unknown
+    file: str = ""  # of `line`; empty: unknown
+    changed_file: str = ""  # of `changed_line`
 
 
 UNKNOWN = Variable(accumulates=True)

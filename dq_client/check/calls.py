@@ -60,7 +60,6 @@ class Calls(Communication):
         module = base.kind.partition(":")[2] if base.kind.startswith(("module:", "import:")) else ""
         if called.kind.startswith("import:"):
             module, _, name = called.kind.removeprefix("import:").rpartition(".")
-        self.program.given.append((name, given.nodes))
         if isinstance(func, ast.Attribute) and base.kind in ("", w.PLAIN):
             perhaps = self.program.only_method(name)  # of a class of the file, or of a list
             if perhaps is not None:
@@ -103,6 +102,8 @@ class Calls(Communication):
     def _argument(self, node: ast.expr, *, of_comm: bool) -> Value:
         """An argument of a call. of_comm: of a communicator, for which `[x, counts]` is x."""
         value = self.value(node.value if isinstance(node, ast.Starred) else node)
+        if isinstance(node, ast.Constant):
+            return replace(value, is_text=isinstance(node.value, str))
         if not of_comm or not isinstance(node, ast.List | ast.Tuple) or not node.elts:
             return value
         first = self.value(node.elts[0])
@@ -164,6 +165,7 @@ class Calls(Communication):
         if scope.yields:
             body.result.kind = w.GENERATOR
         call.paths = {n: v.path for n, v in values.items() if v.path}
+        call.texts = {n for n, v in values.items() if v.is_text}
         for slot in list(body.roots):
             if slot not in call.entry and (here := self.translated(slot, call)):
                 call.entry[slot] = self.get(here)

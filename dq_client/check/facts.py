@@ -8,43 +8,34 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
-from typing import TypeAlias
 
-from dq_client.check import words as w
 from dq_client.check.answer import UNKNOWN, Variable
 from dq_client.check.hidden import hides_loop, names_held, names_iterated
-from dq_client.check.histories import history_line
+from dq_client.check.histories import history_lines
 from dq_client.check.late_files import opens_for_itself
+from dq_client.check.linked import MAIN, Lines, Linked, Source, linked, own_scope
 from dq_client.check.liveness import Liveness
-from dq_client.check.near import bits_of
-from dq_client.check.own_files import file_line
+from dq_client.check.own_files import file_lines
 from dq_client.check.plain_forms import in_plain_forms
 from dq_client.check.program import Program
 from dq_client.check.scopes import Scope, scopes_of
-from dq_client.check.statements import program_of
-from dq_client.check.turns import turn_line
-from dq_client.check.view import View, matters
+from dq_client.check.turns import turn_lines
+from dq_client.check.view import matters
 
-__all__ = ["Facts", "Variable", "facts_of"]
-
-
-Lines: TypeAlias = tuple[tuple[int, int], ...]  # functions by their first line, and lines of them
+__all__ = ["Facts", "Lines", "Variable", "facts_of"]
 
 
 class Facts:
-    """Of one source file."""
+    """Of one source file; whole: the program that it belongs to, by default it alone."""
 
-    def __init__(
-        self, tree: ast.Module | None, file: str, parts: frozenset[str] = frozenset()
-    ) -> None:
+    def __init__(self, tree: ast.Module | None, file: str, whole: Linked | None = None) -> None:
         self.known = tree is not None
-        self.file, self._parts = file, parts
+        self.file = file
         self._tree = tree or ast.Module([], [])
+        self._whole = whole or linked([Source(MAIN, file, self._tree)])
         self._scopes: list[Scope] = []
-        self._program: Program | None = None
         self._live: dict[Scope, Liveness] = {}
         self._variables: dict[tuple[int, int, str, Lines], Variable] = {}
-        self._views: dict[tuple[int, int, Lines], View] = {}
         self._attributes: dict[tuple[str, Lines], Variable] = {}
         self._mentioned: set[str] | None = None
         self._hides: dict[int, bool] = {}
@@ -79,21 +70,23 @@ class Facts:
             return frozenset()
         if scope not in self._live:
             self._live[scope] = Liveness(scope, self._all_scopes())
-        return self._live[scope].at(line, again=again)
+        given = self._whole.given(self.file) if scope.parent is None else frozenset[str]()
+        return self._live[scope].at(line, again=again) | given
 
     def variable(self, function: int, line: int, name: str, running: Lines = ()) -> Variable:
         """Facts about a name of that function, as seen from the loop, or the call, at `line`.
 
-        running: functions of the file that run now, and their lines
+        running: functions of the program that run now, and their lines (Linked.running)
         """
         scope = self._scope(function, line)
         if scope is None or not self.known:
             return UNKNOWN
         owner = scope.owner(name)
-        key = (owner.number, line if owner is scope else 0, name, running)
+        number, called = self._owner(owner, name)
+        key = (number, self._whole.line(self.file, line) if owner is scope else 0, name, running)
         if key not in self._variables:
-            found = self._view(owner.number, key[1], running).variable(name)
-            self._variables[key] = self._of_loop(found)
+            found = self._whole.view(number, key[1], running).variable(called)
+            self._variables[key] = self._in_files(found)
         return self._variables[key]
 
     def kept(self, function: int, name: str, running: Lines = ()) -> Variable:
@@ -102,9 +95,10 @@ class Facts:
         if scope is None or not self.known:
             return UNKNOWN
         owner = scope.owner(name)
-        view = self._view(owner.number, 0, running)
-        found = view.default(name) if owner is scope else view.cell(name)
-        return replace(found, file=self.file)
+        number, called = self._owner(owner, name)
+        view = self._whole.view(number, 0, running)
+        found = view.default(called) if owner is scope else view.cell(called)
+        return self._in_files(found)
 
     def iterated(self, line: int) -> dict[str, int]:
         """Names, and attributes with a dot, that plain loops around `line` have gone over."""
@@ -115,24 +109,34 @@ class Facts:
     def turn_line(self) -> tuple[int, bool]:
         """Return the line whose work depends on the number of ranks, and whether it counts work.
 
-        0: there is none (turns.py).
+        0: there is none in this file (turns.py).
         """
         if self._turn is None:
-            self._turn = turn_line(self.program(), matters(self.program()))
+            turns = turn_lines(self.program(), matters(self.program()))
+            self._turn = next(
+                ((n, counts) for at, counts in turns if (n := self._here(at))), (0, False)
+            )
         return self._turn
 
     def own_file_line(self) -> int:
         """Return the line that reads what the rank wrote earlier (own_files.py); 0: none does."""
         if self._own_file is None:
-            self._own_file = file_line(self.program(), self._view(0, 0, ()).has)
+            lines = file_lines(self.program(), self._whole.view(0, 0, ()).has)
+            self._own_file = next(filter(None, map(self._here, lines)), 0)
         return self._own_file
 
     def history_line(self) -> int:
         """Return the line that keeps the rank's part for later iterations (histories.py), or 0."""
         if self._history is None:
-            view = self._view(0, 0, ())
-            self._history = history_line(self._all_scopes(), view.has, self._depends_on_rank)
+            has, whole = self._whole.view(0, 0, ()).has, self._whole
+            lines = history_lines(whole.scopes, has, self._depends_on_rank)
+            self._history = next(filter(None, map(self._here, lines)), 0)
         return self._history
+
+    def _here(self, line: int) -> int:
+        """The line of this file; 0: it is of another."""
+        file, here = self._whole.place(line)
+        return here if file == self.file else 0
 
     def _depends_on_rank(self, scope: Scope, node: ast.expr) -> bool:
         for part in ast.walk(node):
@@ -140,7 +144,7 @@ class Facts:
                 return True
             if isinstance(part, ast.Name):
                 owner = scope.owner(part.id)
-                found = self._view(owner.number, 0, ()).variable(part.id)
+                found = self._whole.view(owner.number, 0, ()).variable(part.id)
                 if "rank" in found.set_up | found.loop:
                     return True
         return False
@@ -170,41 +174,29 @@ class Facts:
         return name in self._mentioned or "*" in self._mentioned
 
     def attribute(self, name: str, running: Lines = ()) -> Variable:
-        """Facts about the attribute `name` of all objects of the file together."""
+        """Facts about the attribute `name` of all objects of the program together."""
         if not self.known:
             return UNKNOWN
         if (name, running) not in self._attributes:
-            found = self._view(0, 0, running).attribute(name)
-            self._attributes[name, running] = self._of_loop(found)
+            found = self._whole.view(0, 0, running).attribute(name)
+            self._attributes[name, running] = self._in_files(found)
         return self._attributes[name, running]
 
-    def _of_loop(self, found: Variable) -> Variable:
-        """Functions that another file calls may run before the loop: here, in the loop alone."""
-        set_up = found.set_up - {"part"} if self._parts else found.set_up
-        return replace(found, set_up=set_up, file=self.file)
+    def _owner(self, owner: Scope, name: str) -> tuple[int, str]:
+        """The number of a scope, and the name of its variable, in the whole program."""
+        called = name if owner.parent is not None else self._whole.name(self.file, name)
+        return self._whole.number(self.file, owner), called
 
-    def _view(self, scope: int, line: int, running: Lines) -> View:
-        key = (scope, line, running)
-        if key not in self._views:
-            places = [(each.number, at) for f, at in running if (each := self._scope(f, at))]
-            self._views[key] = View(self.program(), scope, line, places)
-        return self._views[key]
+    def _in_files(self, found: Variable) -> Variable:
+        """Facts with the lines of the files that they are in."""
+        file, line = self._whole.place(found.line) if found.line else (self.file, 0)
+        changed = found.changed_line
+        changed_file, changed = self._whole.place(changed) if changed else (self.file, 0)
+        return replace(found, file=file, line=line, changed_file=changed_file, changed_line=changed)
 
     def program(self) -> Program:
         """The graph that the answers come from."""
-        if self._program is None:
-            self._program = program_of(self._tree, self._all_scopes())
-            for scope in self._all_scopes()[1:]:
-                name = scope.in_class if scope.name == "__init__" else scope.name
-                if name in self._parts or (scope.name == "__call__" and self._parts):
-                    for parameter in scope.parameters[bool(scope.in_class) :]:
-                        self._program.bodies[scope.number].root(parameter).source |= w.PART
-        return self._program
-
-    def parts_given(self) -> frozenset[str]:
-        """Names of functions of other files that the rank's part of the data is given to."""
-        given = self.program().given
-        return frozenset(name for name, nodes in given if bits_of(nodes) & w.PART)
+        return self._whole.program
 
     def _all_scopes(self) -> list[Scope]:
         if not self._scopes:
@@ -212,24 +204,17 @@ class Facts:
         return self._scopes
 
     def _scope(self, function: int, line: int) -> Scope | None:
-        """The function that begins at this line; of several the one around `line`."""
-        fitting = [s for s in self._all_scopes() if s.line == function]
-        if not fitting and function == 1:  # as compilers count the module
-            return self._all_scopes()[0]
-        around = [s for s in fitting if s.line <= line <= _end(s)]
-        return next(iter(around or fitting), None)
+        return own_scope(self._all_scopes(), function, line)
 
 
-def facts_of(source: str, file: str, parts: frozenset[str] = frozenset()) -> Facts:
-    """Return what the source says; of what is no Python, `known` is False.
+def facts_of(source: str, file: str) -> Facts:
+    """Return what the source says; of what is no Python, `known` is False."""
+    return Facts(tree_of(source, file), file)
 
-    parts: functions that other files give the rank's part of the data to (`parts_given`)
-    """
+
+def tree_of(source: str, file: str) -> ast.Module | None:
+    """Return a source in plain forms; None: it is no Python."""
     try:
-        return Facts(in_plain_forms(ast.parse(source, file)), file, parts)
+        return in_plain_forms(ast.parse(source, file))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return Facts(None, file)
-
-
-def _end(scope: Scope) -> int:
-    return getattr(scope.node, "end_lineno", None) or 1 << 30
+        return None

@@ -48,6 +48,7 @@ class Value:
     made: Call | None = None  # the object that this call of __init__ has made
     item: Item | None = None  # which item of a variable it is
     copied: bool = False  # it is another list of the items of `within`, as list(x) makes it
+    is_text: bool = False  # it is a constant text
 
     def node(self) -> Node:
         """As one node."""

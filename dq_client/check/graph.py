@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from dq_client.check.scopes import is_whole
 
 DEPTH_MAX = 5  # of calls that are told apart
+ANY = -1  # all sources
 STATES_MAX = 5_000  # of a walk that tells calls apart; after these, the worst is assumed
 COMPUTED, PASSED, KEPT, CONTROL = range(4)  # kinds of edges
 Skip = Callable[["Node"], bool]
@@ -24,7 +25,18 @@ class Node:
 
     __slots__ = (
         *("branches", "call", "computed", "control", "divisor", "ends_loop", "file_line"),
-        *("gathered", "index", "kept", "kind", "length", "on_root", "opaque", "ordered", "out"),
+        *(
+            "gathered",
+            "index",
+            "kept",
+            "kind",
+            "length",
+            "most",
+            "on_root",
+            "opaque",
+            "ordered",
+            "out",
+        ),
         *("passed", "rebound", "received", "root", "scope", "shared", "sliced", "source"),
         *("truth", "under", "varies", "which"),
     )
@@ -65,6 +77,7 @@ class Node:
         self.opaque = False  # the result of a function that is not known
         self.scope, self.file_line = -1, 0  # where a variable gets this version
         self.rebound = False  # as another object, not by a change of the one it is
+        self.most = ANY  # the sources that it may come from, once Whole knows
 
 
 def is_name(node: ast.AST) -> bool:
@@ -125,6 +138,7 @@ class Call:
     line: int
     entry: dict[str, Node] = field(default_factory=dict)  # what slots of the function are then
     paths: dict[str, str] = field(default_factory=dict)  # parameters: the caller's slots
+    texts: set[str] = field(default_factory=set)  # parameters that are given a constant text
 
 
 @dataclass(eq=False, slots=True)
@@ -213,6 +227,8 @@ class Whole:
                 self._next[node] = further
                 todo += further
         self._sources = self._spread()
+        for node in self._next:
+            node.most = self._sources.get(node, 0)
         self._circle: dict[Node, int] = {}
         self._users: dict[Node, list[Node]] = {}
 

@@ -21,10 +21,10 @@ ALIKE |= frozenset(("abs", "absolute", "sqrt", "exp", "log", "sin", "cos", "wher
 Owns = Callable[[Scope, ast.expr], bool]  # whether an expression depends on the rank's number
 
 
-def history_line(
+def history_lines(
     scopes: Sequence[Scope], runs: Callable[[int, int], bool], depends_on_rank: Owns
-) -> int:
-    """Return the line that adds to such a list; 0: there is none.
+) -> Iterator[int]:
+    """Yield the lines that add to such a list.
 
     runs: whether a line of a scope, which goes by its number, runs in the loop
     """
@@ -38,8 +38,7 @@ def history_line(
         kept, added = _added(node)
         shape = _Shape(scope, depends_on_rank)
         if any(map(shape.is_part, added)) and _is_read(kept, node, [n for _, n in nodes]):
-            return node.lineno
-    return 0
+            yield node.lineno
 
 
 def _added(node: ast.expr | ast.stmt) -> tuple[str, list[ast.expr]]:

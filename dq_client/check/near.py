@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from typing import TypeAlias
 
 from dq_client.check import words as w
-from dq_client.check.graph import STATES_MAX, Call, Node, Stack, edges, made_of
+from dq_client.check.graph import CONTROL, STATES_MAX, Call, Node, Stack, edges, made_of
 
 PLACES = w.RANK | w.SIZE
 Counts: TypeAlias = Callable[[Call], bool]  # whether a function may be entered by a call
@@ -18,11 +18,20 @@ def near_of(starts: Iterable[Node], without: Container[Node] = ()) -> Iterator[N
     return itertools.islice(made_of(starts, without), STATES_MAX)
 
 
-def bits_of(starts: Iterable[Node], without: Container[Node] = ()) -> int:
-    """The bits of that."""
-    found = 0
-    for node in near_of(starts, without):
+def bits_of(
+    starts: Iterable[Node], without: Container[Node] = (), of: int = PLACES | w.PART
+) -> int:
+    """The bits of that. of: those that are looked for; others may be missing."""
+    seen: set[tuple[Node, Stack]] = {(start, ()) for start in starts}
+    todo, found = list(seen), 0
+    while todo and len(seen) < STATES_MAX:
+        node, stack = todo.pop()
         found |= node.source
+        for each, inside, how in edges(node, stack):
+            is_new = how != CONTROL and each.most & of & ~found and (each, inside) not in seen
+            if is_new and each not in without:
+                seen.add((each, inside))
+                todo.append((each, inside))
     return found
 
 

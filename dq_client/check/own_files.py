@@ -53,17 +53,16 @@ def file_is_written(node: ast.Call, name: str, *, of_module: bool) -> bool | Non
     return None
 
 
-def file_line(program: Program, runs: Callable[[int, int], bool]) -> int:
-    """Return the line that reads such a file; 0: there is none.
+def file_lines(program: Program, runs: Callable[[int, int], bool]) -> Iterator[int]:
+    """Yield the lines that read such a file.
 
     runs: whether a line of a scope runs in the loop
     """
     inside = [use for use in program.files if runs(use.scope, use.line)]
     for use in inside:
-        bits = 0 if use.writes else bits_of(use.name)
+        bits = 0 if use.writes else bits_of(use.name, of=w.RANK | w.SIZE | w.CLOCK)
         if bits & w.RANK and not bits & (w.SIZE | w.CLOCK) and not _is_scratch(use, inside):
-            return use.line
-    return 0
+            yield use.line
 
 
 def _is_scratch(read: FileUse, uses: list[FileUse]) -> bool:

@@ -199,7 +199,11 @@ def is_by_rank(change: Node, counts: Counts) -> bool:
         return False
     if change.sliced and bits_of(change.index or ()) & w.PART:
         return True
-    return is_own_item(change, counts) or is_of_own(change) or bool(bits_of([change]) & w.RANK)
+    return (
+        is_own_item(change, counts)
+        or is_of_own(change)
+        or bool(bits_of([change], of=w.RANK) & w.RANK)
+    )
 
 
 def reads_own(user: Node, versions: set[Node]) -> bool:

@@ -6,6 +6,7 @@ next iteration uses it: items of a rank's own, as well as a value computed from 
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterable
 
 from dq_client.check import words as w
@@ -42,7 +43,11 @@ def of_last_part(
 
     changes, heads, matter, counts, accumulates: as in `role_of`. sources: what changes come from
     """
-    fresh = [c for c in changes if not accumulates or not (c.kept or _has_any(c, heads))]
+    fresh = changes
+    if accumulates:  # what it adds up aside
+        places = program.whole().sources(changes) & (PLACES | w.PART | w.FROZEN)
+        may_be = places or _is_gathered(changes)
+        fresh = [c for c in changes if may_be and not (c.kept or _has_any(c, heads))]
     if fresh and _is_past(fresh, heads, program, counts, sources(fresh)):
         return True
     if not accumulates and _is_replaced(changes, heads, program, matter, counts):
@@ -74,10 +79,10 @@ def _is_past(
         return True
     for change in changes:
         is_part = of_data and _is_range_of_part(change)
-        is_kept = is_one_item(change) and (by_hand or _has_text_key(change))
+        is_kept = is_one_item(change) and (by_hand or _has_text_key(change, program))
         if change.kept and not (is_part or is_kept or _is_by_place(change)):
             return False  # a cache
-    if any(_is_shifted(change, changes, heads) for change in changes):
+    if any(_is_shifted(change, changes, heads, program) for change in changes):
         return True
     # `n = n or size` leaves the old value where there is one.
     made = {c for c in changes if c.kept or left_over([c]).isdisjoint(heads)}
@@ -190,11 +195,11 @@ def _is_divided(changes: list[Node], heads: list[Node], whole: Whole, counts: Co
     the number that each iteration keeps, to notice a resize, nor what is made of the number and of
     what all ranks have given, as a mean is.
     """
-    conditions = [part for change in changes for part in branches_of(change, counts)]
+    conditions = {part: None for change in changes for part in branches_of(change, counts)}
     items = {node for part in conditions for node in near_of([part]) if node.varies and node.index}
     if bits_of(conditions, items.union(changes)) & w.SIZE:
         return False
-    bits = bits_of(changes)
+    bits = bits_of(changes, of=PLACES | w.FROZEN)
     seldom = all(any(branches_of(change, counts)) for change in changes)
     if bits & w.FROZEN and seldom:
         return True
@@ -208,9 +213,9 @@ def _is_divided(changes: list[Node], heads: list[Node], whole: Whole, counts: Co
     return made and (seldom or not notices)
 
 
-def _is_shifted(change: Node, changes: list[Node], heads: list[Node]) -> bool:
+def _is_shifted(change: Node, changes: list[Node], heads: list[Node], program: Program) -> bool:
     """Whether it keeps what the last iteration has made of the rank: `d["old"] = d["new"]`."""
-    if not _has_text_key(change):
+    if not _has_text_key(change, program):
         return False
     todo, seen = list(change.kept), set(change.kept)
     while todo:  # what this iteration has done before
@@ -227,10 +232,19 @@ def _is_shifted(change: Node, changes: list[Node], heads: list[Node]) -> bool:
     return False
 
 
-def _has_text_key(change: Node) -> bool:
-    """Whether it changes an item that has a name, as `state["last"]`."""
+def _has_text_key(change: Node, program: Program) -> bool:
+    """Whether it changes an item that has a name, as `state["last"]`.
+
+    So it has in a function that is always given a text: `state[key]` after `keep("last", x)`.
+    """
     keys = change.which.indices if change.which is not None else []
-    return [type(getattr(key, "value", None)) for key in keys] == [str] and not change.sliced
+    if len(keys) != 1 or change.sliced:
+        return False
+    (key,) = keys
+    body = program.bodies.get(change.scope)
+    if isinstance(key, ast.Name) and body is not None and body.calls:
+        return all(key.id in call.texts for call in body.calls)
+    return isinstance(key, ast.Constant) and isinstance(key.value, str)
 
 
 def _is_by_place(change: Node) -> bool:

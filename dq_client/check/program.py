@@ -60,7 +60,6 @@ class Program:
         self.attributes: defaultdict[str, list[Node]] = defaultdict(list)
         self.bodies: dict[int, Body] = {}
         self.calls: list[Call] = []
-        self.given: list[tuple[str, list[Node]]] = []  # to functions that are not the file's
         self.loops: list[Loop] = []
         self.sinks: list[Node] = []
         self.turns: list[Turn] = []
@@ -101,7 +100,6 @@ class Program:
             heads = [n for o in self.loops for n in (*o.heads.values(), *o.entered.values())]
             roots = [n for body in self.bodies.values() for n in body.roots.values()]
             indexed = [n for pair in self.indexed for n in pair]
-            indexed += [n for _, nodes in self.given for n in nodes]
             others = [*self.sinks, *self.value_changes, *indexed, *self.defaults.values()]
             self._whole = Whole([*versions, *heads, *roots, *others])
         return self._whole

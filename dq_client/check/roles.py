@@ -63,7 +63,7 @@ def role_of(
     """
     made = [node for each in changes for node in _made(each)]
     received = any(_is_received(each) for each in made)
-    parts = [part for each in made for part in branches_of(each, counts)]
+    parts = {part: None for each in made for part in branches_of(each, counts)}
     judged = [place_of(part) for part in parts]
     by_place = [bits for bits, varies in judged if bits & w.RANK and not varies]
     elects = any(bits & w.SIZE for bits in by_place)
@@ -171,16 +171,16 @@ def is_of_own(change: Node) -> bool:
     if change.kept or not change.index:
         return False
     taken = [node.index for node in left_over(change.index) if node.index]
-    return any(bits_of(index) & w.RANK for index in taken)
+    return any(bits_of(index, of=w.RANK) & w.RANK for index in taken)
 
 
 def is_own_item(change: Node, counts: Counts) -> bool:
     """Whether a change of an item is of one that the rank selects, or of a rank's value."""
     if change.received or is_on_root(change):
         return False
-    if bits_of([*(change.index or ()), *branches_of(change, counts)]) & w.RANK:
+    if bits_of([*(change.index or ()), *branches_of(change, counts)], of=w.RANK) & w.RANK:
         return True
-    bits = bits_of(change.computed)
+    bits = bits_of(change.computed, of=w.RANK | w.PART | w.CLOCK)
     varies = bool(change.index) and place_of(Node(change.index or ()))[1]
     return varies and bool(bits & (w.RANK | w.PART)) and not bits & w.CLOCK
 

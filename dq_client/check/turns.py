@@ -73,8 +73,8 @@ def turn_of(node: ast.BinOp | ast.Compare, sides: Sequence[list[Node]]) -> Turn 
     return Turn(kind, node.lineno, sides, Node(each for side in sides for each in side))
 
 
-def turn_line(program: Program, matter: set[Node]) -> tuple[int, bool]:
-    """Return the first such line, and whether it counts work; 0: there is none.
+def turn_lines(program: Program, matter: set[Node]) -> Iterator[tuple[int, bool]]:
+    """Yield such lines, and whether they count work: those that select it first.
 
     matter: nodes whose value leads beyond the program's own variables
     """
@@ -82,9 +82,8 @@ def turn_line(program: Program, matter: set[Node]) -> tuple[int, bool]:
     for turn in sorted(program.turns, key=lambda turn: turn.line):
         counts = turn.kind is TurnKind.SUM
         if _is_sum_of_counts(program, turn) if counts else _selects(turn, iterations, matter):
-            return turn.line, counts
-    line = next(_lines_of_counts(program), 0)
-    return line, bool(line)
+            yield turn.line, counts
+    yield from ((line, True) for line in _lines_of_counts(program))
 
 
 def _selects(turn: Turn, iterations: set[Node], matter: set[Node]) -> bool:

@@ -130,6 +130,9 @@ class Counted:
                 self._extra -= size
             starts.append(job)
             self._start(job, now)
+            if self._shadow_s <= now:  # see _reserve
+                planned_end_s = self._planned_end_s[job]
+                self._until_s = min(self._until_s, nextafter(planned_end_s, -INF))
             del self._queue[bisect_left(self._queue, job, self._first)]
         self.backfilled += len(starts)
         return starts

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
+import os
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -10,7 +12,8 @@ from itertools import pairwise
 from types import FunctionType, MethodType
 from typing import Any
 
-from dq_client.check.facts import Facts, Lines, Variable, facts_of
+from dq_client.check.facts import Facts, Lines, Variable, tree_of
+from dq_client.check.linked import MAIN, Linked, Source, linked
 from resize_lib.mistakes import short_path
 from resize_lib.state import digests, verdict
 from resize_lib.state.places import Path
@@ -19,14 +22,15 @@ from resize_lib.state.survey import CLASSES, SETTINGS, Kept, Origin, Survey
 
 NAMED_MAX = 6  # variables in the line of `dq why`
 NO_SOURCE = Facts(None, "")
-SESSION = "resize_lib"  # in the source of a file that uses a session
 
 
 @dataclass(slots=True)
 class Sources:
-    """Of one process: files are read once."""
+    """Of one process: files are read once, and again as one program when one is imported late."""
 
     _facts: dict[str, Facts] = field(default_factory=dict)
+    _trees: dict[str, ast.Module | None] = field(default_factory=dict)
+    _whole: Linked | None = None
     _variables: dict[tuple[Origin, Lines], Variable] = field(default_factory=dict)
     _lines: Lines = ()  # that run in the survey `_of`
     _by_path: dict[Path, Variable] = field(default_factory=dict)  # where these run
@@ -40,20 +44,45 @@ class Sources:
 
     def _facts_of(self, file: str, names: dict[str, Any] | None = None) -> Facts:
         if file not in self._facts:
-            source = "".join(linecache.getlines(file, names))
-            parts = frozenset[str]() if SESSION in source else self._parts_given()
-            self._facts[file] = facts_of(source, file, parts) if source else Facts(None, "")
+            self._read_program(file, names)
         return self._facts[file]
 
-    def _parts_given(self) -> frozenset[str]:
-        """Functions that the files with a session give the rank's part of the data to."""
-        found = set[str]()
+    def _read_program(self, file: str, names: dict[str, Any] | None) -> None:
+        """Read all files of the program, this one among them, as one."""
+        found: dict[str, tuple[str, str, dict[str, Any] | None]] = {}
         for module in modules():
-            names = vars(module)
-            file = names.get("__file__") or ""
-            if SESSION in "".join(linecache.getlines(file, names)):
-                found |= self._facts_of(file, names).parts_given()
-        return frozenset(found)
+            inside = vars(module)
+            if written := str(inside.get("__file__") or ""):
+                name = MAIN if inside.get("__name__") == MAIN else module.__name__
+                found.setdefault(os.path.realpath(written), (name, written, inside))
+        asked = {*self._facts, file}
+        for other in asked:  # code of no module, or under another path
+            found.setdefault(os.path.realpath(other), (other, other, names))
+        sources = [
+            Source(name, written, tree, written.endswith(f"{os.sep}__init__.py"))
+            for name, written, inside in found.values()
+            if (tree := self._tree(written, inside)) is not None
+        ]
+        self._whole = whole = linked(sorted(sources, key=lambda source: source.name == MAIN))
+        self._facts = {source.file: Facts(source.tree, source.file, whole) for source in sources}
+        for other in asked:
+            _, written, _ = found[os.path.realpath(other)]
+            self._facts.setdefault(other, self._facts.get(written) or Facts(None, ""))
+        self._variables, self._by_path, self._of = {}, {}, lambda: None
+
+    def _tree(self, file: str, names: dict[str, Any] | None) -> ast.Module | None:
+        if file not in self._trees:
+            text = "".join(linecache.getlines(file, names))
+            self._trees[file] = tree_of(text, file) if text else None
+        return self._trees[file]
+
+    def _running(self, scopes: Iterable[Scope]) -> Lines:
+        """The functions that run now."""
+        around = [each for each in scopes if each.frame is not None]
+        for each in around:
+            self.facts_of(each)
+        places = ((each.file, each.function, each.line) for each in around)
+        return self._whole.running(places) if self._whole is not None else ()
 
     def read(self, survey: Survey, paths: Iterable[Path]) -> None:
         """Find out about these before somebody waits for it."""
@@ -96,8 +125,7 @@ class Sources:
     def variable(self, survey: Survey, path: Path) -> Variable:
         """About a variable, attribute or item."""
         if self._of() is not survey:
-            around = (s for s in survey.scopes.values() if not isinstance(s, Sequences))
-            lines = tuple((s.function, s.line) for s in around)
+            lines = self._running(s for s in survey.scopes.values() if not isinstance(s, Sequences))
             if lines != self._lines:  # else all that has been found out is still so
                 self._lines, self._by_path = lines, {}
             self._of = weakref.ref(survey)
@@ -106,62 +134,55 @@ class Sources:
             scope = self._scope(survey, path)
             key = survey.anchors.origin(path), self._lines
             if key not in self._variables or isinstance(scope, Sequences):
-                self._variables[key] = self._read(scope, key[0], survey.scopes.values())
+                self._variables[key] = self._read(scope, key[0])
             found = self._variables[key]
             if not found.used and _is_method(survey, path):  # a call does not show as a use
                 found = replace(found, used=True)
             self._by_path[path] = found
         return found
 
-    def _read(self, scope: Scope | None, origin: Origin, scopes: Iterable[Scope]) -> Variable:
-        root = verdict.NOT_KNOWN
+    def _read(self, scope: Scope | None, origin: Origin) -> Variable:
+        root, running = verdict.NOT_KNOWN, self._lines
         if isinstance(scope, Sequences):
             items = scope.items(origin.first[1])
             if items is None:
                 return replace(root, line=scope.line)
-            running = running_in(items.file, scopes)
             loop = self._facts_of(items.file).items(items.function, items.line, running)
             own = bool(loop & verdict.LOCAL)
             return replace(root, line=items.line, file=items.file, loop=loop, accumulates=own)
         if scope is not None and origin.first[0] == "v" and self.facts_of(scope).known:
             root = self.facts_of(scope).variable(
-                scope.function, scope.line, origin.first[1], running_in(scope.file, scopes)
+                scope.function, scope.line, origin.first[1], running
             )
-        cell = self._cell(origin, scopes)
+        cell = self._cell(origin)
         if cell is not None:  # a parameter of the enclosing function has what its call gave it
             bound = cell if (cell.set_up and cell.line) or not root.set_up else root
             root = replace(cell, line=bound.line, file=bound.file, set_up=cell.set_up | root.set_up)
             root = _at_function(root, origin.cell)
         elif origin.memory:
             kept = self._default(origin)
-            changed = kept.changed_line or root.line  # the function itself changes it
-            known = replace(root, accumulates=True, used=kept.used, changed_line=changed)
+            known = replace(
+                root,
+                accumulates=True,
+                used=kept.used,
+                changed_line=kept.changed_line or root.line,  # the function itself changes it
+                changed_file=kept.changed_file if kept.changed_line else root.file,
+            )
             known = _at_function(known, origin.default)
             set_up = root.set_up | kept.set_up
             return replace(known, set_up=set_up, loop=kept.loop, role=kept.role)
-        imported = scope is not None and scope.module is not None and not scope.line
-        if not origin.attribute and not (imported and origin.first[0] == "v"):
+        facts = next((each for each in self._facts.values() if each.known), None)
+        if not origin.attribute or facts is None:
             return root
-        for each in scopes:
-            self.facts_of(each)
-        files = [facts for facts in self._facts.values() if facts.known]
-        if origin.attribute:
-            name = origin.attribute
-            found = [facts.attribute(name, running_in(facts.file, scopes)) for facts in files]
-            return _together(root, found)
-        # The globals of a module are used by the files that import them.
-        others = [facts for facts in files if scope is not None and facts.file != scope.file]
-        used = root.used or any(facts.mentions(origin.first[1]) for facts in others)
-        return replace(root, used=used)
+        return _together(root, facts.attribute(origin.attribute, running))
 
-    def _cell(self, origin: Origin, scopes: Iterable[Scope]) -> Variable | None:
+    def _cell(self, origin: Origin) -> Variable | None:
         """About a variable of an enclosing function, by the function that keeps it."""
         if origin.cell is None:
             return None
         file, function, name = origin.cell
         facts = self._facts_of(file)
-        running = running_in(file, scopes)
-        return facts.kept(function, name, running) if facts.known else None
+        return facts.kept(function, name, self._lines) if facts.known else None
 
     def _default(self, origin: Origin) -> Variable:
         """About a parameter whose default argument a function keeps."""
@@ -193,8 +214,8 @@ class Sources:
         if scope is None:
             return "the program"
         facts = self.variable(survey, path)
+        file = facts.changed_file if line and line == facts.changed_line else facts.file
         line = line or facts.line
-        file = facts.file if line else scope.file
         return f"{short_path(file or scope.file)}:{line or scope.line}"
 
     def _scope(self, survey: Survey, path: Path) -> Scope | None:
@@ -209,11 +230,6 @@ def _at_function(facts: Variable, kept: Kept | None) -> Variable:
     if facts.line or kept is None:
         return facts
     return replace(facts, line=kept[1], file=kept[0])
-
-
-def running_in(file: str, scopes: Iterable[Scope]) -> Lines:
-    """The functions of a file that run now, by their first lines, and the lines that run."""
-    return tuple((s.function, s.line) for s in scopes if s.file == file and s.frame is not None)
 
 
 def _is_method(survey: Survey, path: Path) -> bool:
@@ -233,26 +249,12 @@ def shown(survey: Survey, path: Path) -> str:
     return str(path[0][1]) if is_setting(path) else survey.anchors.shown(path)
 
 
-def _together(root: Variable, found: list[Variable]) -> Variable:
-    """Facts about an attribute, with those of the variable that holds the object.
-
-    found: of each file; line 0: it only reads it
-    """
-    bound = [each for each in found if each.line]
-    if not bound:
-        return replace(root, accumulates=True, used=root.used or any(each.used for each in found))
-    set_up = frozenset().union(*(each.set_up for each in bound))
-    changed = next((each for each in bound if each.changed_line), bound[0])
-    return replace(
-        changed,
-        accumulates=any(each.accumulates for each in bound),
-        used=any(each.used for each in found),
-        summed=any(each.summed for each in found),
-        curve=any(each.curve for each in bound),
-        set_up=set_up or root.set_up,
-        loop=frozenset().union(*(each.loop for each in bound)),
-        rebuilt=root.rebuilt or any(each.rebuilt for each in found),
-    )
+def _together(root: Variable, found: Variable) -> Variable:
+    """Facts about an attribute, with those of the variable that holds the object."""
+    if not found.line:  # the program only reads it
+        return replace(root, accumulates=True, used=root.used or found.used)
+    set_up = found.set_up or root.set_up
+    return replace(found, set_up=set_up, rebuilt=root.rebuilt or found.rebuilt)
 
 
 def summary(sizes: Mapping[Path, int], found: Survey) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dq_server.core.model.config import SchedulerConfig
@@ -119,7 +119,11 @@ def fresh(jobs: list[J]) -> list[J]:
     return [J(j.submit, j.run, j.size, j.estimate) for j in jobs]
 
 
+OVERDUE = [job(0, 13, 7), job(0, 12, 2, 7), job(0, 0, 7, 1), job(23, 2, 1, 1), job(24, 0, 1, 1)]
+
+
 @given(workloads())
+@example(OVERDUE)  # two are late, and the second one was started after the first was
 @settings(max_examples=examples(80), deadline=None)
 def test_equal_to_brute_force(jobs: Any) -> None:
     assert starts(jobs, 8) == simulate(fresh(jobs), 8, easy)

@@ -17,7 +17,7 @@ from dq_server.core.model.jobs import JobKind, JobSpec
 from dq_server.core.model.sizes import configurations
 from dq_server.core.settings import configured
 from dq_server.sim.cli import sim
-from harness.commands import ROOT
+from harness.commands import ROOT, default_interrupts
 from tests.sim.test_replay import Recorder
 
 ONE, ALL = configurations([1, 4])
@@ -100,7 +100,8 @@ def test_it_follows_a_server(recorder: Recorder) -> None:
     recorder.journal.commit()
     program = [sys.executable, "-c", "from dq_server.sim.cli import sim; sim()", "shadow",
                str(recorder.path), "--policy", "easy", "--follow", "0.05", "--json"]  # fmt: skip
-    process = subprocess.Popen(program, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(program, cwd=ROOT, stdout=subprocess.PIPE, text=True,
+                               preexec_fn=default_interrupts)  # fmt: skip
     try:
         assert process.stdout is not None
         assert json.loads(process.stdout.readline())["runs"][1]["jobs"] == 3
