@@ -51,7 +51,8 @@ def test_it_grows_and_shrinks_and_its_end_is_known(beside: Beside, code: int) ->
     beside.resize(job, 2)
     beside.stop.touch()
     assert beside.started is not None
-    assert beside.started.code() == code
+    # A rank that fails ends the job, perhaps before rank 0 has left: mpiexec says SIGTERM then.
+    assert beside.started.code() in {code, signal.SIGTERM if code else 0}
     view = beside.over(job)
     assert (view["state"], view["exit_code"]) == ("failed" if code else "done", code)
     assert "sizes 2 4 1 2" in beside.started.out
