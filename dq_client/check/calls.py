@@ -19,6 +19,7 @@ from dq_client.check.program import Loop
 from dq_client.check.scopes import Scope
 from dq_client.check.turns import Turn, TurnKind
 
+ELEMENT = "@"  # with its number: an element of the tuple that a function returns
 VIEW = "@view"  # in what a function leaves: which part of a slot its result is
 
 
@@ -46,7 +47,8 @@ class Calls(Communication):
         target, owner = self._target(func, base, called)
         if isinstance(target, Scope):
             back = self.known(target, owner, given, node.lineno)
-            back.nodes[0].computed += called.nodes  # what a function remembers
+            for each in (back, *back.elements):
+                each.nodes[0].computed += called.nodes  # what a function remembers
             return back
         if target:
             return self._make(target, given, node.lineno)
@@ -188,7 +190,11 @@ class Calls(Communication):
         result.call = call
         path, within = (self.translated(slot, call) if slot else "" for slot in body.returns)
         view = [self._out_of(call, VIEW)] if VIEW in body.exit else []
-        return Value([result], result.kind, passed=True, path=path, within=within, view=view)
+        elements = [self._out_of(call, f"{ELEMENT}{k}") for k in range(body.elements)]
+        return Value(
+            [result], result.kind, passed=True, path=path, within=within, view=view,
+            elements=tuple(Value([each], each.kind, passed=True) for each in elements),
+        )  # fmt: skip
 
     def _out_of(self, call: Call, slot: str) -> Node:
         node = Node(kind=call.body.exit[slot].kind)
@@ -442,10 +448,13 @@ class Calls(Communication):
         if name in w.GROWS:
             self.change(base, Node(nodes, kind=base.kind), line)
             return Value(nodes)
+        if name == "setdefault" and given.args:
+            self.set_once(node, base, given)
+            taken = [self.item(nodes, given.args[0].nodes)]
+            return Value(taken, within=base.path or base.within)
         if name in w.REORDERS:
             self.reordered(base, given.nodes, line)
-            taken = [self.item(nodes, given.args[0].nodes)] if name == "setdefault" else nodes
-            return Value(taken, within=base.path or base.within)
+            return Value(nodes, within=base.path or base.within)
         if name in ("fill", "clear"):
             self.change(base, Node(given.nodes, kind=base.kind), line)
             return NOTHING

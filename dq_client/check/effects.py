@@ -47,6 +47,12 @@ class Effects(Flow):
         item.index, item.under = index, self.control
         return item
 
+    def contents(self, value: Value) -> list[Node]:
+        """What the attributes of an object are that stands in a variable."""
+        if not value.kind.startswith("instance:") or not value.path:
+            return []
+        return [node for slot, node in self.now.items() if slot.startswith(f"{value.path}.")]
+
     def which(self, node: ast.Subscript) -> Item | None:
         """An item as it is written; None: of a view whose place is not known."""
         indices: list[ast.expr] = []
@@ -120,6 +126,19 @@ class Effects(Flow):
         is_item = chosen or value.path in self.members  # not `d["a"]`, the same one each time
         old = value.nodes if is_item else []
         self.change(value, Node([*nodes, *old], kept=value.nodes, kind=value.kind), line)
+
+    def set_once(self, node: ast.Call, base: Value, given: Given) -> None:
+        """`d.setdefault(key, value)`: an item is set where there is none."""
+        control, asked = self.control, Node(base.nodes)
+        self.control = self.condition([asked])
+        self.control.branches = [asked]
+        change = Node(given.nodes, kept=base.nodes, kind=base.kind)
+        change.index = given.args[0].nodes if given.args else []
+        assert isinstance(node.func, ast.Attribute), "it is a method"
+        if node.args:
+            change.which = self.which(ast.Subscript(node.func.value, node.args[0]))
+        self.change(base, change, node.lineno)
+        self.control = control
 
     def changed_by_library(self, name: str, nodes: list[Node], given: Given, line: int) -> None:
         """Note what a function of numpy, or of a library like it, changes of its arguments."""

@@ -49,6 +49,7 @@ class Value:
     item: Item | None = None  # which item of a variable it is
     copied: bool = False  # it is another list of the items of `within`, as list(x) makes it
     is_text: bool = False  # it is a constant text
+    elements: tuple[Value, ...] = ()  # of a tuple, as a function returns it
 
     def node(self) -> Node:
         """As one node."""
@@ -270,8 +271,14 @@ class Flow:
     def jumped(self, since: int) -> None:
         """From here on it depends on the conditions of jumps whether statements are reached."""
         if len(self.jumps) > since:
+            around, parts = self.control, list[Node]()
+            for jump in self.jumps[since:]:
+                node: Node | None = jump
+                while node is not None and node is not around:
+                    parts += node.branches
+                    node = node.control
             self.control = self.condition(self.jumps[since:])
-            self.control.branches = [part for jump in self.jumps[since:] for part in jump.branches]
+            self.control.branches = parts
 
     def end_function(self) -> None:
         """The slots that the function leaves otherwise than it found them."""

@@ -152,6 +152,7 @@ class Body:
     result: Node = field(default_factory=Node)
     roots: dict[str, Node] = field(default_factory=dict)
     exit: dict[str, Node] = field(default_factory=dict)
+    elements: int = 0  # of the tuple that every return gives; 0: not known
     calls: list[Call] = field(default_factory=list)
     outside: Callable[[str], Node | None] = lambda _: None  # a slot, if no call is known
     returns: tuple[str, str] = ("", "")  # the slot that its result stands in, or is an item of

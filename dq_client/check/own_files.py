@@ -1,8 +1,8 @@
 """Files that a rank writes for itself in one iteration and reads in another.
 
-Their names have the rank's number. What stands in them belongs to the part of the data that the
-rank had, and a resize gives it another one. A file that is written in each iteration before it is
-read is scratch, as is one in a folder that the process has made for itself.
+Their names have the rank's number, or they stand in a folder that the process has made for itself.
+What is in them belongs to the part of the data that the rank had, and a resize gives it another
+one. A file that is written in each iteration before it is read is scratch.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from dq_client.check import words as w
 from dq_client.check.graph import Node
-from dq_client.check.near import bits_of
+from dq_client.check.near import bits_of, near_of
 
 if TYPE_CHECKING:
     from dq_client.check.program import Program
@@ -61,8 +61,16 @@ def file_lines(program: Program, runs: Callable[[int, int], bool]) -> Iterator[i
     inside = [use for use in program.files if runs(use.scope, use.line)]
     for use in inside:
         bits = 0 if use.writes else bits_of(use.name, of=w.RANK | w.SIZE | w.CLOCK)
-        if bits & w.RANK and not bits & (w.SIZE | w.CLOCK) and not _is_scratch(use, inside):
+        by_rank = bits & w.RANK and not bits & (w.SIZE | w.CLOCK)
+        # In a folder of the process: what its set-up wrote may stay, not what iterations write.
+        by_process = bits & w.PROCESS and any(_is_same(use, each) for each in inside if each.writes)
+        if (by_rank or by_process) and not _is_scratch(use, inside):
             yield use.line
+
+
+def _is_same(one: FileUse, other: FileUse) -> bool:
+    """Whether two names may be of one file."""
+    return not set(near_of(one.name)).isdisjoint(n for n in near_of(other.name) if n.source)
 
 
 def _is_scratch(read: FileUse, uses: list[FileUse]) -> bool:

@@ -51,7 +51,7 @@ def _is_owned(
     of these
     """
     left = left_over(heads)
-    own = [c for c in changes if (is_by_rank(c, counts) if c in left else is_of_own(c))]
+    own = [c for c in changes if (is_by_rank(c, counts) if c in left else is_of_own(c, counts))]
     if not own:
         return False
     whole, sinks, seen = program.whole(), set(program.sinks), set(changes)
@@ -89,7 +89,7 @@ def _is_partly_owned(
     left = left_over(heads)
     inner = {c.scope for c in changes if c.call is None}
     seen = [c for c in changes if c.call is None or c.call.body.scope not in inner]
-    own = [c for c in seen if (is_by_rank(c, counts) if c in left else is_of_own(c))]
+    own = [c for c in seen if (is_by_rank(c, counts) if c in left else is_of_own(c, counts))]
     varying = varying_of(program)
     for change in own:
         sets_all = bool(change.kept) and left_over([change]).isdisjoint(heads)
@@ -201,7 +201,7 @@ def is_by_rank(change: Node, counts: Counts) -> bool:
         return True
     return (
         is_own_item(change, counts)
-        or is_of_own(change)
+        or is_of_own(change, counts)
         or bool(bits_of([change], of=w.RANK) & w.RANK)
     )
 

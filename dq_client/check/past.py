@@ -80,7 +80,8 @@ def _is_past(
     for change in changes:
         is_part = of_data and _is_range_of_part(change)
         is_kept = is_one_item(change) and (by_hand or _has_text_key(change, program))
-        if change.kept and not (is_part or is_kept or _is_by_place(change)):
+        is_once = of_data and _is_once_of_part(change, program)
+        if change.kept and not (is_part or is_kept or is_once or _is_by_place(change)):
             return False  # a cache
     if any(_is_shifted(change, changes, heads, program) for change in changes):
         return True
@@ -94,19 +95,22 @@ def _is_used(
 ) -> bool:
     """Whether anything but a variable of the program is made of these, conditions aside.
 
-    replaced: versions without what was there before. in_loop: not by statements after the loop
+    replaced: versions without what was there before. in_loop: not as it is by statements after the
+    loop; what iterations have computed of it may be
     """
     whole, sinks = program.whole(), set(program.sinks)
-    todo, seen = list(heads), {*heads, *replaced}
+    todo = [(head, False) for head in heads]
+    seen, others = set(todo), {*heads, *replaced}
     while todo:
-        node = todo.pop()
+        node, computed = todo.pop()
         for user in whole.users(node):
-            after = in_loop and user.ends_loop
-            if user not in seen and not after and user.control is not node:
+            after = in_loop and user.ends_loop and not computed
+            state = user, computed or node in user.computed
+            if user not in others and state not in seen and not after and user.control is not node:
                 if user in sinks:
                     return True
-                seen.add(user)
-                todo.append(user)
+                seen.add(state)
+                todo.append(state)
     return False
 
 
@@ -245,6 +249,14 @@ def _has_text_key(change: Node, program: Program) -> bool:
     if isinstance(key, ast.Name) and body is not None and body.calls:
         return all(key.id in call.texts for call in body.calls)
     return isinstance(key, ast.Constant) and isinstance(key.value, str)
+
+
+def _is_once_of_part(change: Node, program: Program) -> bool:
+    """Whether an item that is no item of the part is set once to what is made of the part."""
+    key = change.index or ()
+    if not asks(change) or is_cache(change, program) or bits_of(key) & (w.PART | w.RANK):
+        return False
+    return bool(bits_of([change], {*change.kept, *key}) & w.PART)
 
 
 def _is_by_place(change: Node) -> bool:

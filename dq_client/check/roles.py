@@ -166,12 +166,17 @@ def _is_used_as_whole(heads: list[Node], program: Program) -> bool:
     return False
 
 
-def is_of_own(change: Node) -> bool:
-    """Whether it changes an attribute of objects that are taken from those of this rank."""
+def is_of_own(change: Node, counts: Counts) -> bool:
+    """Whether it changes an attribute of objects that are taken from those of this rank.
+
+    As `for block in blocks[rank::size]`, or where the rank selects them by a condition.
+    """
     if change.kept or not change.index:
         return False
     taken = [node.index for node in left_over(change.index) if node.index]
-    return any(bits_of(index, of=w.RANK) & w.RANK for index in taken)
+    if any(bits_of(index, of=w.RANK) & w.RANK for index in taken):
+        return True
+    return bool(taken) and bool(bits_of(branches_of(change, counts), of=w.RANK) & w.RANK)
 
 
 def is_own_item(change: Node, counts: Counts) -> bool:

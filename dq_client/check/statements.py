@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from dq_client.check import words as w
-from dq_client.check.calls import VIEW
+from dq_client.check.calls import ELEMENT, VIEW
 from dq_client.check.flow import Frame, Now, Value
 from dq_client.check.given import Given, item_of
 from dq_client.check.graph import Body, Node
@@ -118,6 +118,15 @@ class Statements(Values):
 
     def _returns(self, value: Value) -> None:
         result = self.body.result
+        elements = [Node(passed=[each.node()], control=self.control) for each in value.elements]
+        if not result.passed:
+            self.body.elements = len(elements)
+        elif self.body.elements != len(elements):
+            self.body.elements = 0
+        for number, element in enumerate(elements):
+            of_all = self.body.exit.setdefault(f"{ELEMENT}{number}", Node())
+            of_all.passed.append(element)
+            of_all.kind = of_all.kind or value.elements[number].kind
         result.passed.append(Node(passed=[value.node()], control=self.control))
         result.kind = result.kind or value.kind
         self.body.returns = (value.path, value.within)
@@ -274,6 +283,10 @@ class Statements(Values):
                 self._give(each, its, line, source=part)
             return
         value = self.value(source)
+        if len(value.elements) == len(target.elts) and not has_star:
+            for each, its in zip(target.elts, value.elements, strict=True):
+                self._give(each, its, line)
+            return
         whole = Value(value.nodes, _kind_of_items(value), parts=value.parts)
         self._give(target, whole, line)
 
@@ -282,8 +295,9 @@ class Statements(Values):
     ) -> None:
         match target:
             case ast.Name():
-                slot = self.slot(target.id)
-                self.bind(slot, bound(value), line)
+                slot, node = self.slot(target.id), bound(value)
+                node.computed += self.contents(value)
+                self.bind(slot, node, line)
                 self.items[slot] = value.item
                 if value.within and not value.copied:
                     self.members[slot], self.views[slot] = value.within, value.view
@@ -311,6 +325,7 @@ class Statements(Values):
                 self.changes_value(value, line)
             return
         node = bound(value)
+        node.computed += self.contents(value)
         node.index = base.nodes
         path = self.path(target)
         if path:

@@ -86,7 +86,10 @@ class Values(Calls):
             return Value(nodes, w.FUNCTIONS + ",".join(functions))
         if isinstance(node, ast.BinOp | ast.Compare):
             nodes = self._operation(node, [v.nodes for v in values])
-        return Value(nodes, w.PLAIN if plain else "")
+        is_tuple = isinstance(node, ast.Tuple) and not any(
+            isinstance(part, ast.Starred) for part in node.elts
+        )
+        return Value(nodes, w.PLAIN if plain else "", elements=tuple(values) if is_tuple else ())
 
     def _operation(self, node: ast.BinOp | ast.Compare, sides: list[list[Node]]) -> list[Node]:
         """Return what an operator gives. sides: its operands, without constants."""
@@ -166,14 +169,14 @@ class Values(Calls):
         if not path:
             stored_here = self.program.attribute(name)
             read = Node([stored_here, *base.nodes])
-            read.index = base.nodes
+            read.index, read.under = base.nodes, self.control
             return Value([read], stored_here.kind)
         stored_node = self.get(path)
         kind = stored_node.kind
         if is_ours or (path.count(".") == 1 and is_object):
             return Value([stored_node], kind, passed=True, path=path)
         read = Node(base.nodes, passed=[stored_node], kind=kind)
-        read.index = base.nodes
+        read.index, read.under = base.nodes, self.control
         return Value([read], kind, passed=True, path=path)
 
     def _of_kind(self, base: Value, name: str) -> Value | None:

@@ -95,7 +95,9 @@ class View:
         accumulates = stays and self._accumulates(heads, inside, name)
         of_calls = heads or self._heads_in_calls(name)
         role = self._role(inside, of_calls, name, accumulates) if stays else Role.NONE
-        used = self._is_used([*heads, *inside] or begun)
+        parts = self._parts_of(f"{name}.")
+        role = self._of_object(role, inside, parts, accumulates=accumulates)
+        used = self._is_used([*heads, *parts, *inside] or begun)
         loop = w.named(self.sources_inside(inside)) if stays and not kept else frozenset[str]()
         set_up = frozenset() if kept else w.set_up(self._sources_before(begun))
         return Variable(
@@ -122,7 +124,9 @@ class View:
         heads = [h for loop in self._loops for s, h in loop.heads.items() if s.endswith(ending)]
         accumulates = self._accumulates(heads, inside, ending)
         role = self._role(inside, heads, ending, accumulates)
-        read = [*heads, *(inside or nodes), program.attribute(name)]
+        parts = self._parts_of(f"{ending}.")
+        role = self._of_object(role, inside, parts, accumulates=accumulates)
+        read = [*heads, *parts, *(inside or nodes), program.attribute(name)]
         used, set_up = self._is_used(read), w.set_up(self._sources_before(outside))
         return Variable(
             line=self._line_of(nodes),
@@ -319,6 +323,27 @@ class View:
     def _heads(self, loop: Loop, name: str) -> list[Node]:
         slot = name if loop.scope == self._scope else f"^{self._scope}:{name}"
         return [loop.heads[slot]] if slot in loop.heads else []
+
+    def _parts_of(self, whole: str) -> list[Node]:
+        """What attributes of an object are at the head of the loop, or where functions begin."""
+        slots = [(o.scope, *pair) for o in self._loops for pair in o.heads.items()]
+        bodies = self._program.bodies.values()
+        slots += [(body.scope, *pair) for body in bodies for pair in body.roots.items()]
+        if whole[0] == ".":
+            return [node for _, slot, node in slots if whole in slot]
+        ours = {True: whole, False: f"^{self._scope}:{whole}"}
+        return [n for scope, s, n in slots if s.startswith(ours[scope == self._scope])]
+
+    def _of_object(
+        self, role: Role, inside: list[Node], parts: list[Node], *, accumulates: bool
+    ) -> Role:
+        """The role of a variable that holds another object in each iteration, by its attributes."""
+        if role is not Role.NONE or not (inside and parts):
+            return role
+        program = self._program
+        last = inside, parts, program, matters(program), self._is_entry
+        is_past = of_last_part(*last, self.sources_inside, accumulates=accumulates)
+        return Role.PAST if is_past else role
 
     def _heads_in_calls(self, name: str) -> list[Node]:
         """The same of parameters of functions that the loop, or the call, gives it to."""

@@ -356,7 +356,9 @@ class Carry:
             sent.failed.get(path, ""),
             path in told.coincides,
             path in here.opaque,
-            facts.role is Role.PAST and path in here.places and is_whole(here.places[path]),
+            facts.role is Role.PAST
+            and path in here.places
+            and is_whole(here.places[path], of_size="size" in facts.loop),
         )
         fate, why = rule(seen, facts)
         if seen.before == seen.now and seen.here is None and _of_class(here, path):

@@ -94,8 +94,12 @@ PLAIN = (int, float, complex, str, bytes, np.number, np.bool_)
 ITEMS_MAX = 100_000  # of a list that are looked at
 
 
-def is_whole(place: Place) -> bool:
-    """Whether the digest of a value is of all in it: an array, a number, a list of numbers."""
+def is_whole(place: Place, *, of_size: bool) -> bool:
+    """Whether the digest of a value is of all in it: an array, a number, a list of numbers.
+
+    of_size: it is made of the number of ranks. A number does not count then: the range of one rank
+    may be what it was before the loop, and was set nevertheless.
+    """
     value: Any = None
     with suppress(Exception):  # any class may raise anything
         value = place.get()
@@ -103,4 +107,4 @@ def is_whole(place: Place) -> bool:
         return not value.dtype.hasobject
     if isinstance(value, list | tuple):
         return len(value) <= ITEMS_MAX and all(isinstance(each, PLAIN) for each in value)
-    return isinstance(value, PLAIN)
+    return isinstance(value, PLAIN) and not of_size
