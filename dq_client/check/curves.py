@@ -63,6 +63,8 @@ def _adds_one(node: ast.stmt, name: str) -> bool:
     match node:
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=where, attr=attr), args=[_])):
             return attr in APPENDS and _is_named(where, name)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=where, attr="insert"), args=[_, _])):
+            return _is_named(where, name)
         case ast.AugAssign(op=ast.Add(), target=where, value=ast.List(elts=[_])):
             return _is_named(where, name)
         case ast.Assign(targets=[where], value=value) if _is_named(where, name):

@@ -89,6 +89,7 @@ class Effects(Flow):
         last = value.path.rpartition(".")[2] if "." in value.path else ""
         if last in w.DECLARED_PARTS or value.kind in (w.LOCAL, w.OBJECT, w.VALUE):
             self.sink([*node.computed, *node.passed])
+            self.program.data_changes.append(Node(control=self.control))
             return
         node.kind = node.kind or value.kind
         if value.view and not container:  # the rest stays as it is

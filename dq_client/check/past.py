@@ -43,6 +43,8 @@ def of_last_part(
 
     changes, heads, matter, counts, accumulates: as in `role_of`. sources: what changes come from
     """
+    if _decides_over_data(heads, program, counts) and sources(changes) & w.PART:
+        return True
     fresh = changes
     if accumulates:  # what it adds up aside
         places = program.whole().sources(changes) & (PLACES | w.PART | w.FROZEN)
@@ -53,6 +55,15 @@ def of_last_part(
     if not accumulates and _is_replaced(changes, heads, program, matter, counts):
         return True
     return is_continued(changes, heads, program, counts, accumulates=accumulates)
+
+
+def _decides_over_data(heads: list[Node], program: Program, counts: Counts) -> bool:
+    """Whether what the last iteration has left is a condition of changes of declared data."""
+    left = {head for head in heads if head.varies}
+    if not left:
+        return False
+    parts = {part: None for each in program.data_changes for part in branches_of(each, counts)}
+    return not left.isdisjoint(near_of(parts))
 
 
 def _is_past(
@@ -77,6 +88,8 @@ def _is_past(
         return True
     if of_data and any(_is_read_early(change, heads, program) for change in changes):
         return True
+    if of_data and any(_is_moved_on(change, heads) for change in changes):
+        return _is_used(heads, program, in_loop=True)
     for change in changes:
         is_part = of_data and _is_range_of_part(change)
         is_kept = is_one_item(change) and (by_hand or _has_text_key(change, program))
@@ -234,6 +247,13 @@ def _is_shifted(change: Node, changes: list[Node], heads: list[Node], program: P
         if change not in same and seen.isdisjoint(same) and bits_of(same) & (w.RANK | w.PART):
             return True
     return False
+
+
+def _is_moved_on(change: Node, heads: list[Node]) -> bool:
+    """Whether it sets one item after the others were moved, as `h = np.roll(h, 1)` does."""
+    if not (change.kept and is_one_item(change)) or not left_over(change.kept).isdisjoint(heads):
+        return False
+    return not set(near_of(change.kept)).isdisjoint(heads)
 
 
 def _has_text_key(change: Node, program: Program) -> bool:

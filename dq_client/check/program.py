@@ -70,6 +70,9 @@ class Program:
         self.matter: set[Node] | None = None  # see view.matters
         self.indexed: list[tuple[Node, Node]] = []  # what items are taken of, and by which index
         self.value_changes: list[Node] = []  # what is given to values of the session
+        self.data_changes: list[
+            Node
+        ] = []  # where declared data are changed: under which conditions
         self.communication: list[tuple[int, int]] = []  # scope and line of each call of MPI
         self.kept: set[tuple[int, str]] = set()  # variables given to rs.keep
         self.defaults: dict[tuple[int, str], Node] = {}  # of parameters
