@@ -11,19 +11,18 @@ from abc import abstractmethod
 from dataclasses import replace
 
 from dq_client.check import words as w
-from dq_client.check.communication import Communication, source_of
+from dq_client.check.communication import source_of
 from dq_client.check.flow import NOTHING, Value
 from dq_client.check.given import Given, item_of, item_parts
-from dq_client.check.graph import Body, Call, Node
+from dq_client.check.graph import ELEMENT, Body, Call, Node
 from dq_client.check.program import Loop
 from dq_client.check.scopes import Scope
-from dq_client.check.turns import Turn, TurnKind
+from dq_client.check.session_calls import SessionCalls
 
-ELEMENT = "@"  # with its number: an element of the tuple that a function returns
 VIEW = "@view"  # in what a function leaves: which part of a slot its result is
 
 
-class Calls(Communication):
+class Calls(SessionCalls):
     """Reads calls."""
 
     @abstractmethod
@@ -173,13 +172,15 @@ class Calls(Communication):
                 call.entry[slot] = self.get(here)
         body.calls.append(call)
         self.program.calls.append(call)
-        for slot in list(body.exit):
+        for slot in sorted(body.exit):  # objects before their attributes
             if here := self.translated(slot, call):
                 changed, part = self._out_of(call, slot), values.get(slot)
                 if part is not None and part.view:
                     changed.kept, changed.index = [self.get(here)], part.view
                     changed.sliced = True
                 self.put(here, changed, line)
+                if body.exit[slot].rebound and "." in here:
+                    self.replaced(here, changed)
         for name, value in values.items():  # an object that stands in a container
             outs = [s for s in body.exit if value.within and s.startswith(f"{name}.")]
             if outs and not value.path:
@@ -256,13 +257,13 @@ class Calls(Communication):
         if name == "session" and (not base.kind or module):
             return Value(kind=w.SESSION)
         if base.kind == w.SESSION:
-            return self._of_session(node, name, given)
+            return self.of_session(node, name, given)
         if base.kind == w.COMM or (
             base.kind in ("", "module:MPI") and name in ("Get_rank", "Get_size")
         ):
             return self.of_comm(node, name, given)
         if base.kind == w.OBJECT:
-            return self._of_object(name, base, given)
+            return self.of_object(name, base, given)
         if name == "getattr" and given.args and given.args[0].kind in (w.SESSION, w.COMM, w.GRID):
             return source_of(w.RANK | w.SIZE)
         if name in w.TIMES and (module or not base.nodes):
@@ -320,36 +321,6 @@ class Calls(Communication):
     def _shuffled(self, name: str, given: Given, drawn: Node, line: int) -> None:
         if name == "shuffle" and given.args and (given.args[0].path or given.args[0].within):
             self.change(given.args[0], Node([*given.args[0].nodes, drawn]), line)
-
-    def _of_session(self, node: ast.Call, name: str, given: Given) -> Value:
-        if name in w.DECLARES:
-            return Value(kind=w.OBJECT)
-        if name == "value":
-            return Value(kind=w.VALUE)
-        if name == "keep":
-            for value in given.keywords.values():
-                if value.path:
-                    self.put(value.path, Node(kind=value.kind), node.lineno)
-                    self._keep(value.path)
-        if name in ("solve", "map"):
-            for value in given.values:
-                self.called_by_others(value, node.lineno, Given(), in_loop=True)
-            self.sink(given.nodes)
-            return NOTHING
-        if name == "iterations":
-            self.program.turns.append(Turn(TurnKind.ITERATIONS, node.lineno, [given.nodes], Node()))
-            return Value([Node(given.nodes)])
-        return NOTHING
-
-    def _keep(self, slot: str) -> None:
-        number, _, name = slot[1:].partition(":") if slot[0] == "^" else ("", "", slot)
-        self.program.kept.add((int(number or self.scope.number), name))
-
-    def _of_object(self, name: str, base: Value, given: Given) -> Value:
-        self.sink(given.nodes)
-        if name in w.ALIKE_OBJECT:
-            return NOTHING
-        return Value([Node(source=w.PART)], w.LOCAL, path=f"{base.path}.local" if base.path else "")
 
     # --- everything else --------------------------------------------------------------------------
 

@@ -191,6 +191,10 @@ class Flow:
         self.members.pop(slot, None)
         self.views.pop(slot, None)
         self.items.pop(slot, None)
+        self.replaced(slot, node)
+
+    def replaced(self, slot: str, node: Node) -> None:
+        """Another object stands in a slot."""
         if _base(slot) in self._with_attributes:
             for known in [k for k in self.now if k.startswith(slot + ".")]:
                 del self.now[known]

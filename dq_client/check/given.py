@@ -1,12 +1,16 @@
-"""The arguments of a call."""
+"""The arguments of a call, and the names that an import gives."""
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from dq_client.check import words as w
 from dq_client.check.flow import NOTHING, Value
 from dq_client.check.graph import Node
+
+SUBMODULES = {"MPI", "random", "linalg", "fft", "stats", "special", "datetime"}
 
 
 @dataclass(eq=False, slots=True)
@@ -53,3 +57,17 @@ def item_of(source: Value) -> Node:
     item = Node(source.nodes)
     item.index = source.nodes
     return item
+
+
+def import_kinds(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
+    """The names that an import binds, and the kinds of what they stand for."""
+    for each in node.names:
+        name = each.asname or each.name.partition(".")[0]
+        if isinstance(node, ast.Import):
+            yield name, f"module:{each.name if each.asname else name}"
+        elif each.name in SUBMODULES:
+            yield name, f"module:{node.module}.{each.name}" if each.name != "MPI" else "module:MPI"
+        elif each.name == "COMM_WORLD":
+            yield name, w.COMM
+        else:
+            yield name, f"import:{node.module or ''}.{each.name}"

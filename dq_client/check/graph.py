@@ -15,6 +15,7 @@ from dq_client.check.scopes import is_whole
 
 DEPTH_MAX = 5  # of calls that are told apart
 ANY = -1  # all sources
+ELEMENT = "@"  # with its number: an element of the tuple that a function returns
 STATES_MAX = 5_000  # of a walk that tells calls apart; after these, the worst is assumed
 COMPUTED, PASSED, KEPT, CONTROL = range(4)  # kinds of edges
 Skip = Callable[["Node"], bool]
@@ -156,6 +157,17 @@ class Body:
     calls: list[Call] = field(default_factory=list)
     outside: Callable[[str], Node | None] = lambda _: None  # a slot, if no call is known
     returns: tuple[str, str] = ("", "")  # the slot that its result stands in, or is an item of
+
+    def add_elements(self, elements: list[Node], kinds: list[str]) -> None:
+        """Note what one return gives as a tuple, before its result is noted."""
+        if not self.result.passed:
+            self.elements = len(elements)
+        elif self.elements != len(elements):
+            self.elements = 0
+        for number, (element, kind) in enumerate(zip(elements, kinds, strict=True)):
+            of_all = self.exit.setdefault(f"{ELEMENT}{number}", Node())
+            of_all.passed.append(element)
+            of_all.kind = of_all.kind or kind
 
     def root(self, slot: str) -> Node:
         """A slot as the function finds it."""

@@ -286,10 +286,7 @@ class _Module:
         """Its statements as part of the whole program."""
         self.modules = modules
         tree = copy.deepcopy(self.source.tree)
-        for node in ast.walk(tree):
-            if hasattr(node, "lineno"):
-                node.lineno += self.base
-                node.end_lineno = (node.end_lineno or node.lineno - self.base) + self.base
+        ast.increment_lineno(tree, self.base)
         body = _Renamer(self, scopes_of(tree)).visit(tree).body
         assert isinstance(body, list)
         return body

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from dq_client.check import words as w
 from dq_client.check.graph import Node
-from dq_client.check.near import bits_of, near_of
+from dq_client.check.near import bits_of, is_on_root, near_of
 
 if TYPE_CHECKING:
     from dq_client.check.program import Program
@@ -63,13 +63,15 @@ def file_lines(program: Program, runs: Callable[[int, int], bool]) -> Iterator[i
         bits = 0 if use.writes else bits_of(use.name, of=w.RANK | w.SIZE | w.CLOCK)
         by_rank = bits & w.RANK and not bits & (w.SIZE | w.CLOCK)
         # In a folder of the process: what its set-up wrote may stay, not what iterations write.
-        by_process = bits & w.PROCESS and any(_is_same(use, each) for each in inside if each.writes)
+        by_process = bits & w.PROCESS and any(_is_written_by_all(use, each) for each in inside)
         if (by_rank or by_process) and not _is_scratch(use, inside):
             yield use.line
 
 
-def _is_same(one: FileUse, other: FileUse) -> bool:
-    """Whether two names may be of one file."""
+def _is_written_by_all(one: FileUse, other: FileUse) -> bool:
+    """Whether it writes what may be the same file, and not on rank 0 alone."""
+    if not other.writes or is_on_root(Node(control=other.control)):
+        return False
     return not set(near_of(one.name)).isdisjoint(n for n in near_of(other.name) if n.source)
 
 

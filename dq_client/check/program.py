@@ -164,6 +164,35 @@ class Program:
         )
 
 
+def attributes_at_heads(program: Program, loops: list[Loop], scope: int, whole: str) -> list[Node]:
+    """What attributes of an object are at the head of loops; without any, where functions begin.
+
+    whole: the object's variable in the scope and a dot; `.name.`: all attributes of that name
+    """
+    slots = [(loop.scope, *pair) for loop in loops for pair in loop.heads.items()]
+    bodies = program.bodies.values() if not loops else ()  # the loop may be in another file
+    slots += [(body.scope, *pair) for body in bodies for pair in body.roots.items()]
+    if whole[0] == ".":
+        return [node for _, slot, node in slots if whole in slot]
+    return [n for at, s, n in slots if s.startswith(whole if at == scope else f"^{scope}:{whole}")]
+
+
+def heads_in_calls(program: Program, loops: list[Loop], scope: int, name: str) -> list[Node]:
+    """What a variable is at the head of loops in functions that it is given to, in its scope."""
+    todo, seen = [(scope, name)], {(scope, name)}
+    found: list[Node] = []
+    while todo:
+        at, slot = todo.pop()
+        for call in program.calls:
+            for parameter, path in call.paths.items() if call.scope == at else ():
+                inner = call.body.scope, parameter
+                if path == slot and inner not in seen:
+                    seen.add(inner)
+                    todo.append(inner)
+        found += [loop.heads[slot] for loop in loops if loop.scope == at and slot in loop.heads]
+    return found
+
+
 def _classes_of(tree: ast.Module, of_node: dict[int, Scope]) -> dict[str, Class]:
     found = {}
     for node in statements_of(tree.body, definitions=True):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 
 from dq_client.check import words as w
-from dq_client.check.calls import ELEMENT, VIEW
+from dq_client.check.calls import VIEW
 from dq_client.check.flow import Frame, Now, Value
-from dq_client.check.given import Given, item_of
+from dq_client.check.given import Given, import_kinds, item_of
 from dq_client.check.graph import Body, Node
 from dq_client.check.program import Loop, Program
 from dq_client.check.scopes import (
@@ -105,7 +105,8 @@ class Statements(Values):
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 self._define(node)
             case ast.Import() | ast.ImportFrom():
-                self._import(node)
+                for name, kind in import_kinds(node):
+                    self.bind(self.slot(name), Node(kind=kind), node.lineno)
 
     # --- ways -------------------------------------------------------------------------------------
 
@@ -119,14 +120,7 @@ class Statements(Values):
     def _returns(self, value: Value) -> None:
         result = self.body.result
         elements = [Node(passed=[each.node()], control=self.control) for each in value.elements]
-        if not result.passed:
-            self.body.elements = len(elements)
-        elif self.body.elements != len(elements):
-            self.body.elements = 0
-        for number, element in enumerate(elements):
-            of_all = self.body.exit.setdefault(f"{ELEMENT}{number}", Node())
-            of_all.passed.append(element)
-            of_all.kind = of_all.kind or value.elements[number].kind
+        self.body.add_elements(elements, [each.kind for each in value.elements])
         result.passed.append(Node(passed=[value.node()], control=self.control))
         result.kind = result.kind or value.kind
         self.body.returns = (value.path, value.within)
@@ -428,19 +422,6 @@ class Statements(Values):
         self.bind(self.slot(node.name), known, node.lineno)
         if rebuilds(node):
             self.known(program.scopes[number], None, Given([Value(kind=w.COMM)]), node.lineno)
-
-    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
-        for name in node.names:
-            bare = name.asname or name.name.partition(".")[0]
-            if isinstance(node, ast.Import):
-                kind = f"module:{name.name if name.asname else bare}"
-            elif name.name in ("MPI", "random", "linalg", "fft", "stats", "special", "datetime"):
-                kind = f"module:{node.module}.{name.name}" if name.name != "MPI" else "module:MPI"
-            elif name.name == "COMM_WORLD":
-                kind = w.COMM
-            else:
-                kind = f"import:{node.module or ''}.{name.name}"
-            self.bind(self.slot(bare), Node(kind=kind), node.lineno)
 
 
 def program_of(tree: ast.Module, scopes: list[Scope] | None = None) -> Program:

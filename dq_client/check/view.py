@@ -26,7 +26,7 @@ from dq_client.check.liveness import header_end
 from dq_client.check.near import is_on_root, is_reset
 from dq_client.check.owned import is_continued
 from dq_client.check.past import of_last_part
-from dq_client.check.program import Loop, Program
+from dq_client.check.program import Loop, Program, attributes_at_heads, heads_in_calls
 from dq_client.check.roles import OWN, Role, is_kept_with_best, is_number, own_items, role_of
 from dq_client.check.scopes import rebuilds, statements_of
 
@@ -93,10 +93,10 @@ class View:
         kept = (number, name) in program.kept
         stays = not is_reset(heads)  # what one iteration makes of it is there in the next
         accumulates = stays and self._accumulates(heads, inside, name)
-        of_calls = heads or self._heads_in_calls(name)
+        of_calls = heads or heads_in_calls(program, self._loops, number, name)
         role = self._role(inside, of_calls, name, accumulates) if stays else Role.NONE
-        parts = self._parts_of(f"{name}.")
-        role = self._of_object(role, inside, parts, accumulates=accumulates)
+        parts = attributes_at_heads(program, self._loops, number, f"{name}.")
+        role = self._of_object(role, inside, parts, accumulates)
         used = self._is_used([*heads, *parts, *inside] or begun)
         loop = w.named(self.sources_inside(inside)) if stays and not kept else frozenset[str]()
         set_up = frozenset() if kept else w.set_up(self._sources_before(begun))
@@ -124,8 +124,8 @@ class View:
         heads = [h for loop in self._loops for s, h in loop.heads.items() if s.endswith(ending)]
         accumulates = self._accumulates(heads, inside, ending)
         role = self._role(inside, heads, ending, accumulates)
-        parts = self._parts_of(f"{ending}.")
-        role = self._of_object(role, inside, parts, accumulates=accumulates)
+        parts = attributes_at_heads(program, self._loops, 0, f"{ending}.")
+        role = self._of_object(role, inside, parts, accumulates)
         read = [*heads, *parts, *(inside or nodes), program.attribute(name)]
         used, set_up = self._is_used(read), w.set_up(self._sources_before(outside))
         return Variable(
@@ -324,42 +324,13 @@ class View:
         slot = name if loop.scope == self._scope else f"^{self._scope}:{name}"
         return [loop.heads[slot]] if slot in loop.heads else []
 
-    def _parts_of(self, whole: str) -> list[Node]:
-        """What attributes of an object are at the head of the loop, or where functions begin."""
-        slots = [(o.scope, *pair) for o in self._loops for pair in o.heads.items()]
-        bodies = self._program.bodies.values()
-        slots += [(body.scope, *pair) for body in bodies for pair in body.roots.items()]
-        if whole[0] == ".":
-            return [node for _, slot, node in slots if whole in slot]
-        ours = {True: whole, False: f"^{self._scope}:{whole}"}
-        return [n for scope, s, n in slots if s.startswith(ours[scope == self._scope])]
-
-    def _of_object(
-        self, role: Role, inside: list[Node], parts: list[Node], *, accumulates: bool
-    ) -> Role:
-        """The role of a variable that holds another object in each iteration, by its attributes."""
+    def _of_object(self, role: Role, inside: list[Node], parts: list[Node], added: bool) -> Role:
+        """The role of what holds another object in each iteration, by what its attributes are."""
         if role is not Role.NONE or not (inside and parts):
             return role
-        program = self._program
-        last = inside, parts, program, matters(program), self._is_entry
-        is_past = of_last_part(*last, self.sources_inside, accumulates=accumulates)
+        last = inside, parts, self._program, matters(self._program), self._is_entry
+        is_past = of_last_part(*last, self.sources_inside, accumulates=added)
         return Role.PAST if is_past else role
-
-    def _heads_in_calls(self, name: str) -> list[Node]:
-        """The same of parameters of functions that the loop, or the call, gives it to."""
-        todo, seen = [(self._scope, name)], {(self._scope, name)}
-        found: list[Node] = []
-        while todo:
-            scope, slot = todo.pop()
-            for call in self._calls_of[scope]:
-                for parameter, path in call.paths.items():
-                    inner = call.body.scope, parameter
-                    if path == slot and inner not in seen:
-                        seen.add(inner)
-                        todo.append(inner)
-            loops = (o for o in self._loops if o.scope == scope and slot in o.heads)
-            found += [loop.heads[slot] for loop in loops]
-        return found
 
     def _role(self, inside: list[Node], heads: list[Node], name: str, accumulates: bool) -> Role:
         program, whole, counts = self._program, self._program.whole(), self._is_entry
