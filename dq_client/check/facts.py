@@ -114,7 +114,7 @@ class Facts:
         if self._turn is None:
             turns = turn_lines(self.program(), matters(self.program()))
             self._turn = next(
-                ((n, counts) for at, counts in turns if (n := self._here(at))), (0, False)
+                ((n, counts) for at, counts in turns if (n := self.here(at))), (0, False)
             )
         return self._turn
 
@@ -122,7 +122,7 @@ class Facts:
         """Return the line that reads what the rank wrote earlier (own_files.py); 0: none does."""
         if self._own_file is None:
             lines = file_lines(self.program(), self._whole.view(0, 0, ()).has)
-            self._own_file = next(filter(None, map(self._here, lines)), 0)
+            self._own_file = next(filter(None, map(self.here, lines)), 0)
         return self._own_file
 
     def history_line(self) -> int:
@@ -130,11 +130,11 @@ class Facts:
         if self._history is None:
             has, whole = self._whole.view(0, 0, ()).has, self._whole
             lines = history_lines(whole.scopes, has, self._depends_on_rank)
-            self._history = next(filter(None, map(self._here, lines)), 0)
+            self._history = next(filter(None, map(self.here, lines)), 0)
         return self._history
 
-    def _here(self, line: int) -> int:
-        """The line of this file; 0: it is of another."""
+    def here(self, line: int) -> int:
+        """The line of this file that is a line of the program; 0: it is of another file."""
         file, here = self._whole.place(line)
         return here if file == self.file else 0
 

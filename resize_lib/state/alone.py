@@ -9,6 +9,7 @@ same by chance.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from mpi4py import MPI
@@ -39,13 +40,22 @@ class AtEnd:
 
     carried: places that were given to ranks, or that this one was given, while the job was one rank
     left: places that were the same, perhaps by chance, on ranks that have left
-    digests: of them, when the last loop ended. reasons: why another value elsewhere is wrong
+    expected: both, of a resize that is under way. digests: of them, when the last loop ended.
+    reasons: why another value elsewhere is wrong
     """
 
     carried: set[Path] = field(default_factory=set)
     left: set[Path] = field(default_factory=set)
+    expected: tuple[Iterable[Path], Iterable[Path]] = (), ()
     digests: dict[Path, bytes] = field(default_factory=dict)
     reasons: dict[Path, str] = field(default_factory=dict)
+
+    def settle(self) -> None:
+        """The resize has been done."""
+        carried, left = self.expected
+        self.carried.update(carried)
+        self.left.update(left)
+        self.expected = (), ()
 
     def saw(self, mine: Told, found: Survey, sources: Sources) -> None:
         """What this rank has at the end of a loop."""

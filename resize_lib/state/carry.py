@@ -35,13 +35,7 @@ from resize_lib.state.hindrance import Fixed, growth_hindrance
 from resize_lib.state.known import Known
 from resize_lib.state.losses import loss
 from resize_lib.state.places import CONTENTS, Path, Place, is_whole
-from resize_lib.state.program import (
-    Scope,
-    import_modules,
-    is_beside,
-    running,
-    scopes,
-)
+from resize_lib.state.program import Scope, import_modules, is_beside, running, scopes
 from resize_lib.state.sending import Sent, broadcast, receive
 from resize_lib.state.sources import Sources, is_setting, shown, summary
 from resize_lib.state.survey import Survey, TooMuchError
@@ -184,7 +178,7 @@ class Carry:
         early = _tried(judge, Sent(differing=differing)) if may_join else ""
         sent = self.send(told, found, differing) if comm.rank == 0 else NOT_SENT
         chance = sent.paths if old_size == 1 else told.coincides.intersection(sent.paths)
-        self.alone.carried.update(chance)  # these may be each rank's own
+        self.alone.expected = chance, ()  # they may be each rank's own
         sent, memory = broadcast(comm, sent)
         why = told.why or sent.why or (mine.why if mine is not None else "")
         if joins and not why:
@@ -227,6 +221,7 @@ class Carry:
         prepared, self._prepared = self._prepared, Prepared()
         prepared.apply()
         self.alone.carried.update(prepared.given)
+        self.alone.settle()
         self.entry.apply()
 
     def send(self, told: Told, found: Survey | None, differing: frozenset[Path]) -> Sent:
@@ -356,9 +351,7 @@ class Carry:
             sent.failed.get(path, ""),
             path in told.coincides,
             path in here.opaque,
-            facts.role is Role.PAST
-            and path in here.places
-            and is_whole(here.places[path], of_size="size" in facts.loop),
+            facts.role is Role.PAST and is_whole(here.places.get(path), facts.loop),
         )
         fate, why = rule(seen, facts)
         if seen.before == seen.now and seen.here is None and _of_class(here, path):
@@ -409,7 +402,7 @@ class Carry:
         if os.environ.get(ACTION_VARIABLE) == "warn" and why:
             say(why)
             why = ""
-        self.alone.left |= told.coincides.difference(differing) if leavers else set()
+        self.alone.expected = (), told.coincides.difference(differing) if leavers else ()
         again = idle_bcast(comm, self._set_by_place(found) if comm.rank == 0 else None)
         why = why or ("" if found is None else self._put_back(again, found))
         return agree_to_join(comm, why)[0]

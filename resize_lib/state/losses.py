@@ -138,11 +138,8 @@ def _misplaced(
         if path in found.places and not is_setting(path):
             facts: Variable = sources.variable(found, path)
             same = mine.before.get(path) == mine.digest(path) and path not in differing
-            if (
-                same
-                and verdict.by_place(facts) is Role.PAST
-                and is_whole(found.places[path], of_size="size" in facts.loop)
-            ):
+            is_past = verdict.by_place(facts) is Role.PAST
+            if same and is_past and is_whole(found.places[path], facts.loop):
                 continue  # nobody has changed it yet
             if why := verdict.misplaced(facts, equal=first):
                 return _said(sources, found, path, facts.changed_line, why)

@@ -94,12 +94,14 @@ PLAIN = (int, float, complex, str, bytes, np.number, np.bool_)
 ITEMS_MAX = 100_000  # of a list that are looked at
 
 
-def is_whole(place: Place, *, of_size: bool) -> bool:
+def is_whole(place: Place | None, made_of: frozenset[str]) -> bool:
     """Whether the digest of a value is of all in it: an array, a number, a list of numbers.
 
-    of_size: it is made of the number of ranks. A number does not count then: the range of one rank
-    may be what it was before the loop, and was set nevertheless.
+    Not of a number that the loop makes of the number of ranks: the range of one rank may be what it
+    was before the loop, and was set nevertheless.
     """
+    if place is None:
+        return False
     value: Any = None
     with suppress(Exception):  # any class may raise anything
         value = place.get()
@@ -107,4 +109,4 @@ def is_whole(place: Place, *, of_size: bool) -> bool:
         return not value.dtype.hasobject
     if isinstance(value, list | tuple):
         return len(value) <= ITEMS_MAX and all(isinstance(each, PLAIN) for each in value)
-    return isinstance(value, PLAIN) and not of_size
+    return isinstance(value, PLAIN) and "size" not in made_of

@@ -14,6 +14,7 @@ from typing import Any
 
 from dq_client.check.facts import Facts, Lines, Variable, tree_of
 from dq_client.check.linked import MAIN, Linked, Source, linked
+from dq_client.check.program_files import nearest
 from resize_lib.mistakes import short_path
 from resize_lib.state import digests, verdict
 from resize_lib.state.places import Path
@@ -31,6 +32,7 @@ class Sources:
     _facts: dict[str, Facts] = field(default_factory=dict)
     _trees: dict[str, ast.Module | None] = field(default_factory=dict)
     _whole: Linked | None = None
+    _far: list[Facts] = field(default_factory=list)  # about files too far from the main one
     _variables: dict[tuple[Origin, Lines], Variable] = field(default_factory=dict)
     _lines: Lines = ()  # that run in the survey `_of`
     _by_path: dict[Path, Variable] = field(default_factory=dict)  # where these run
@@ -63,8 +65,11 @@ class Sources:
             for name, written, inside in found.values()
             if (tree := self._tree(written, inside)) is not None
         ]
-        self._whole = whole = linked(sorted(sources, key=lambda source: source.name == MAIN))
-        self._facts = {source.file: Facts(source.tree, source.file, whole) for source in sources}
+        near, far = nearest(sorted(sources, key=lambda source: source.name == MAIN))
+        self._whole = whole = linked(near) if near else None
+        self._facts = {each.file: Facts(each.tree, each.file, whole) for each in near}
+        self._far = [Facts(each.tree, each.file) for each in far]
+        self._facts |= {each.file: each for each in self._far}
         for other in asked:
             _, written, _ = found[os.path.realpath(other)]
             self._facts.setdefault(other, self._facts.get(written) or Facts(None, ""))
@@ -174,7 +179,8 @@ class Sources:
         facts = next((each for each in self._facts.values() if each.known), None)
         if not origin.attribute or facts is None:
             return root
-        return _together(root, facts.attribute(origin.attribute, running))
+        far = [each.attribute(origin.attribute) for each in self._far]
+        return _together(root, [facts.attribute(origin.attribute, running), *far])
 
     def _cell(self, origin: Origin) -> Variable | None:
         """About a variable of an enclosing function, by the function that keeps it."""
@@ -249,12 +255,27 @@ def shown(survey: Survey, path: Path) -> str:
     return str(path[0][1]) if is_setting(path) else survey.anchors.shown(path)
 
 
-def _together(root: Variable, found: Variable) -> Variable:
-    """Facts about an attribute, with those of the variable that holds the object."""
-    if not found.line:  # the program only reads it
-        return replace(root, accumulates=True, used=root.used or found.used)
-    set_up = found.set_up or root.set_up
-    return replace(found, set_up=set_up, rebuilt=root.rebuilt or found.rebuilt)
+def _together(root: Variable, found: list[Variable]) -> Variable:
+    """Facts about an attribute, with those of the variable that holds the object.
+
+    found: of the program and of each file far from it; line 0: it only reads it
+    """
+    used = any(each.used for each in found)
+    bound = [each for each in found if each.line]
+    if not bound:
+        return replace(root, accumulates=True, used=root.used or used)
+    changed = next((each for each in bound if each.changed_line), bound[0])
+    set_up = frozenset[str]().union(*(each.set_up for each in bound))
+    return replace(
+        changed,
+        accumulates=any(each.accumulates for each in bound),
+        used=used,
+        summed=any(each.summed for each in found),
+        curve=any(each.curve for each in bound),
+        set_up=set_up or root.set_up,
+        loop=frozenset[str]().union(*(each.loop for each in bound)),
+        rebuilt=root.rebuilt or any(each.rebuilt for each in found),
+    )
 
 
 def summary(sizes: Mapping[Path, int], found: Survey) -> str:

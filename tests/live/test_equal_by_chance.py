@@ -20,22 +20,28 @@ import resize_lib
 from tally import Tally
 rs = resize_lib.session()
 tally = Tally()
+add = {add}
 for step in rs.iterations(8):
-    tally.add({added})
+    add({added})
 total = rs.comm.allreduce(tally.count)
 """
+HIDDEN = 'getattr(tally, str("add"))'  # no line shows what is called
 CASES = {
-    "rank 2 has what rank 0 has": ("1 + rs.rank % 2", "is added up by each rank"),
-    "all have the same at first": ("1 if step < 5 else 1 + rs.rank", "has taken its part with it"),
+    "rank 2 has what rank 0 has": ("1 + rs.rank % 2", "tally.add", "is added up by each rank"),
+    "all have the same at first": (
+        "1 if step < 5 else 1 + rs.rank",
+        HIDDEN,
+        "has taken its part with it",
+    ),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_shrink_is_refused_or_the_job_fails(ordered: Live, tmp_path: Path, case: str) -> None:
-    added, told = CASES[case]
+    added, add, told = CASES[case]
     (tmp_path / "tally.py").write_text(TALLY)
     program = tmp_path / "program.py"
-    program.write_text(PROGRAM.format(added=added))
+    program.write_text(PROGRAM.format(added=added, add=add))
     (folder := tmp_path / "gates").mkdir()
     with pytest.raises((ClusterError, AssertionError), match=told):
         walks.resized(ordered, folder, [program], {2: 2}, first=3)
