@@ -8,10 +8,8 @@ rs = resize_lib.session()
 total = 0
 for step in rs.iterations(36):
     if step == 0:
-        config.first, config.last = (
-            24 * rs.rank // rs.size,
-            24 * (rs.rank + 1) // rs.size,
-        )  # refused
+        config.first = 24 * rs.rank // rs.size  # refused
+        config.last = 24 * (rs.rank + 1) // rs.size  # refused
     total += rs.comm.allreduce(config.kernel(step))
     time.sleep(0.02)
 if rs.rank == 0:
