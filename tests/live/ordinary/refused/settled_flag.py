@@ -6,7 +6,7 @@ import resize_lib
 
 rs = resize_lib.session()
 u = rs.array("u", 24, init=lambda i: np.where(i < 12, 60, 10), dtype="i8")
-settled = False
+settled = False  # refused
 for step in rs.iterations(30):
     part = u.local
     if not settled:
