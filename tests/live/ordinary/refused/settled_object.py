@@ -7,7 +7,7 @@ import resize_lib
 
 class Block:
     def __init__(self, u):
-        self.u, self.active = u, True
+        self.u, self.active = u, True  # refused
 
     def relax(self):
         if not self.active:
