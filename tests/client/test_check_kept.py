@@ -47,7 +47,8 @@ def advanced(part, before):
 
 def program(before: str, *body: str) -> str:
     lines = "".join(f"    {line}\n" for line in body)
-    return f"{HEAD}{CLASSES}{before}\nfor step in rs.iterations(9):\n{lines}print(total + rs.comm.allreduce(mine))\n"
+    loop = f"for step in rs.iterations(9):\n{lines}"
+    return f"{HEAD}{CLASSES}{before}\n{loop}print(total + rs.comm.allreduce(mine))\n"
 
 
 SUM = "total += rs.comm.allreduce({})"
