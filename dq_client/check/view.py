@@ -95,7 +95,7 @@ class View:
         accumulates = stays and self._accumulates(heads, inside, name)
         of_calls = heads or heads_in_calls(program, self._loops, number, name)
         role = self._role(inside, of_calls, name, accumulates) if stays else Role.NONE
-        parts = attributes_at_heads(program, self._loops, number, f"{name}.")
+        parts = attributes_at_heads(program, self._loops, number, f"{name}.") if inside else []
         role = self._of_object(role, inside, parts, accumulates)
         used = self._is_used([*heads, *parts, *inside] or begun)
         loop = w.named(self.sources_inside(inside)) if stays and not kept else frozenset[str]()
@@ -124,7 +124,7 @@ class View:
         heads = [h for loop in self._loops for s, h in loop.heads.items() if s.endswith(ending)]
         accumulates = self._accumulates(heads, inside, ending)
         role = self._role(inside, heads, ending, accumulates)
-        parts = attributes_at_heads(program, self._loops, 0, f"{ending}.")
+        parts = attributes_at_heads(program, self._loops, 0, f"{ending}.") if inside else []
         role = self._of_object(role, inside, parts, accumulates)
         read = [*heads, *parts, *(inside or nodes), program.attribute(name)]
         used, set_up = self._is_used(read), w.set_up(self._sources_before(outside))
