@@ -62,7 +62,9 @@ class Calls(SessionCalls):
         if called.kind.startswith("import:"):
             module, _, name = called.kind.removeprefix("import:").rpartition(".")
         if isinstance(func, ast.Attribute) and base.kind in ("", w.PLAIN):
-            perhaps = self.program.only_method(name)  # of a class of the file, or of a list
+            perhaps = self.program.only_method(
+                name, self.scope
+            )  # of a class of the file, or of a list
             if perhaps is not None:
                 more += self.known(perhaps, base, given, node.lineno).nodes
         if name not in w.SHOWS and name not in w.BUILTINS:
@@ -125,7 +127,7 @@ class Calls(SessionCalls):
                 base.kind in ("", w.PLAIN)
                 and func.attr not in w.GROWS | w.READS | w.DRAWS | w.REORDERS
             ):
-                method = self.program.only_method(func.attr)
+                method = self.program.only_method(func.attr, self.scope)
                 if method is not None:
                     return method, base
             kind = self.get(path).kind if (path := self.path(func)) else ""

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from dq_client.check.program import Program
+from dq_client.check.program import STRIDE, Program
 from dq_client.check.scopes import (
     Comprehension,
     Function,
@@ -27,7 +27,6 @@ from dq_client.check.scopes import (
 from dq_client.check.statements import program_of
 from dq_client.check.view import View
 
-STRIDE = 10**6  # lines of a module at most
 MAIN = "__main__"
 Lines: TypeAlias = tuple[tuple[int, int], ...]  # scopes that run, by number, and their lines
 

@@ -6,11 +6,14 @@ import ast
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from dq_client.check import words as w
 from dq_client.check.graph import Body, Call, Node, Whole
 from dq_client.check.own_files import FileUse
 from dq_client.check.scopes import Function, Scope, statements_of
 from dq_client.check.turns import Quotient, Turn
 
+STRIDE = 10**6  # lines of one file at most: those of the next one begin there
+CONTAINED = w.GROWS | w.READS | w.DRAWS | w.REORDERS
 OBJECT_BASES = {"object", "Protocol", "ABC", "NamedTuple", "Generic", "Enum", "Exception"}
 
 
@@ -134,10 +137,15 @@ class Program:
                 todo += found.bases
         return None
 
-    def only_method(self, name: str) -> Scope | None:
-        """The method of this name, if one class of the file alone has it."""
+    def only_method(self, name: str, caller: Scope) -> Scope | None:
+        """The method of this name, if one class alone has it.
+
+        Containers of any file have methods such as `update`: such a class must be in the caller's.
+        """
         found = self._methods.get(name, [])
-        return found[0] if len(found) == 1 else None
+        if len(found) != 1 or (name in CONTAINED and not _in_one_file(found[0], caller)):
+            return None
+        return found[0]
 
     def attributes_of(self, class_name: str) -> set[str]:
         """The names of the attributes that an object of a class of the file may have."""
@@ -162,6 +170,11 @@ class Program:
             for base in found.bases
             if base != found.name
         )
+
+
+def _in_one_file(one: Scope, other: Scope) -> bool:
+    """Whether two scopes are of one file; the module's own lines are those of all files."""
+    return other.parent is None or one.line // STRIDE == other.line // STRIDE
 
 
 def attributes_at_heads(program: Program, loops: list[Loop], scope: int, whole: str) -> list[Node]:

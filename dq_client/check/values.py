@@ -146,7 +146,7 @@ class Values(Calls):
             return found
         method = self.program.method(class_name, name) if what in ("instance", "class") else None
         if method is None and not base.kind:
-            method = self.program.only_method(name)
+            method = self.program.only_method(name, self.scope)
         if method is not None:
             decorators = {ast.unparse(d) for d in getattr(method.node, "decorator_list", ())}
             if decorators & PROPERTIES:
