@@ -13,12 +13,12 @@ from dq_client.check.answer import UNKNOWN, Variable
 from dq_client.check.hidden import hides_loop, names_held, names_iterated
 from dq_client.check.histories import history_lines
 from dq_client.check.late_files import opens_for_itself
-from dq_client.check.linked import MAIN, Lines, Linked, Source, linked, own_scope
+from dq_client.check.linked import MAIN, Lines, Linked, Source, linked
 from dq_client.check.liveness import Liveness
 from dq_client.check.own_files import file_lines
 from dq_client.check.plain_forms import in_plain_forms
 from dq_client.check.program import Program
-from dq_client.check.scopes import Scope, scopes_of
+from dq_client.check.scopes import Scope, own_scope, scopes_of
 from dq_client.check.turns import turn_lines
 from dq_client.check.view import matters
 
@@ -112,7 +112,8 @@ class Facts:
         0: there is none in this file (turns.py).
         """
         if self._turn is None:
-            turns = turn_lines(self.program(), matters(self.program()))
+            program = self.program()
+            turns = self._whole.once(turn_lines, program, matters(program))
             self._turn = next(
                 ((n, counts) for at, counts in turns if (n := self.here(at))), (0, False)
             )
@@ -121,7 +122,8 @@ class Facts:
     def own_file_line(self) -> int:
         """Return the line that reads what the rank wrote earlier (own_files.py); 0: none does."""
         if self._own_file is None:
-            lines = file_lines(self.program(), self._whole.view(0, 0, ()).has)
+            has = self._whole.view(0, 0, ()).has
+            lines = self._whole.once(file_lines, self.program(), has)
             self._own_file = next(filter(None, map(self.here, lines)), 0)
         return self._own_file
 
@@ -129,7 +131,7 @@ class Facts:
         """Return the line that keeps the rank's part for later iterations (histories.py), or 0."""
         if self._history is None:
             has, whole = self._whole.view(0, 0, ()).has, self._whole
-            lines = history_lines(whole.scopes, has, self._depends_on_rank)
+            lines = whole.once(history_lines, whole.scopes, has, self._depends_on_rank)
             self._history = next(filter(None, map(self.here, lines)), 0)
         return self._history
 

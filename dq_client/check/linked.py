@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from dq_client.check.program import STRIDE, Program
 from dq_client.check.scopes import (
     Comprehension,
     Function,
     Scope,
+    own_scope,
     scopes_of,
     statements_of,
     targets_of,
@@ -28,6 +29,7 @@ from dq_client.check.statements import program_of
 from dq_client.check.view import View
 
 MAIN = "__main__"
+T = TypeVar("T")
 Lines: TypeAlias = tuple[tuple[int, int], ...]  # scopes that run, by number, and their lines
 
 
@@ -60,6 +62,7 @@ class Linked:
         self._numbers = {_place(s.node): s.number for s in self.scopes[1:]}
         self._program: Program | None = None
         self._views: dict[tuple[int, int, Lines], View] = {}
+        self._found: dict[Callable[..., Any], list[Any]] = {}
 
     @property
     def program(self) -> Program:
@@ -74,6 +77,12 @@ class Linked:
         if key not in self._views:
             self._views[key] = View(self.program, scope, line, running)
         return self._views[key]
+
+    def once(self, what: Callable[..., Iterable[T]], *given: Any) -> list[T]:
+        """All that a generator finds in the program, looked for once."""
+        if what not in self._found:
+            self._found[what] = list(what(*given))
+        return self._found[what]
 
     def running(self, places: Iterable[tuple[str, int, int]]) -> Lines:
         """Scopes and lines here of functions that run: files, first lines, lines that run."""
@@ -111,19 +120,6 @@ class Linked:
         """The file and the line there of a line here."""
         base = line // STRIDE
         return self._files[base - 1], line - base * STRIDE
-
-
-def own_scope(scopes: Sequence[Scope], function: int, line: int) -> Scope | None:
-    """The function of a file that begins at this line; of several the one around `line`."""
-    fitting = [s for s in scopes if s.line == function]
-    if not fitting and function == 1:  # as compilers count the module
-        return scopes[0]
-    around = [s for s in fitting if s.line <= line <= _end(s)]
-    return next(iter(around or fitting), None)
-
-
-def _end(scope: Scope) -> int:
-    return getattr(scope.node, "end_lineno", None) or 1 << 30
 
 
 def linked(sources: Sequence[Source]) -> Linked:

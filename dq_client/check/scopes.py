@@ -8,7 +8,7 @@ comprehension are hidden inside it.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -233,3 +233,16 @@ def is_whole(index: ast.expr) -> bool:
         or (isinstance(p, ast.Constant) and p.value is Ellipsis)
         for p in parts
     )
+
+
+def own_scope(scopes: Sequence[Scope], function: int, line: int) -> Scope | None:
+    """The function of a file that begins at this line; of several the one around `line`."""
+    fitting = [s for s in scopes if s.line == function]
+    if not fitting and function == 1:  # as compilers count the module
+        return scopes[0]
+    around = [s for s in fitting if s.line <= line <= _end(s)]
+    return next(iter(around or fitting), None)
+
+
+def _end(scope: Scope) -> int:
+    return getattr(scope.node, "end_lineno", None) or 1 << 30

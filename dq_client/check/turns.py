@@ -58,7 +58,8 @@ class Quotient:
     @property
     def is_by_size(self) -> bool:
         """Whether the divisor depends on the number of ranks."""
-        return bool(_Side.of(self.by, set()).bits & w.SIZE)
+        may_be = any(node.most & w.SIZE for node in self.by)
+        return may_be and bool(_Side.of(self.by, set()).bits & w.SIZE)
 
 
 def turn_of(node: ast.BinOp | ast.Compare, sides: Sequence[list[Node]]) -> Turn | None:
@@ -117,7 +118,7 @@ def _is_sum_of_counts(program: Program, turn: Turn) -> bool:
     Not if it is divided by the number of ranks.
     """
     for quotient in program.quotients:
-        if turn.result in set(near_of(quotient.over)) and quotient.is_by_size:
+        if quotient.is_by_size and turn.result in set(near_of(quotient.over)):
             return False
     near = set(turn.sides[0])
     todo = list(near)
