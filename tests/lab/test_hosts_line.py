@@ -25,7 +25,7 @@ def test_a_job_tries_a_machine_behind_a_slow_line_and_leaves_it(make_lab: LabMak
     lab = make_lab(*NAMES)
     lab.slow("gamma", SLOW_MBIT)
     up(lab, ALL, "10.77.0.0/24")
-    words = "python -m apps.matmul --n 600 --iterations 300 --check"
+    words = "python -m apps.matmul --n 600 --iterations 1500 --check"
     lab.ok("alpha", f"dq submit -n 4 --sizes 4,6 -- {words}")
     assert product(lab)
     found = job(lab)
