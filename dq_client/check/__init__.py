@@ -5,8 +5,8 @@ the head of a loop (liveness.py), and what their values come from, a graph (grap
 statements.py, values.py and calls.py draw from the source and view.py looks at from one loop.
 Findings about variables are in variables.py. walk.py goes through a program as it would run and
 finds calls, and parts of data, in the wrong place. port.py lists what a program without a session
-has to change. `dq check` follows calls of functions of the same file; nothing is known of others.
-For ranks that join, linked.py makes one program of all its files.
+has to change.
+linked.py makes one program of all files that are near the main one (program_files.py).
 docs/mistakes.md explains the findings.
 """
 
