@@ -5,8 +5,7 @@ the head of a loop (liveness.py), and what their values come from, a graph (grap
 statements.py, values.py and calls.py draw from the source and view.py looks at from one loop.
 Findings about variables are in variables.py. walk.py goes through a program as it would run and
 finds calls, and parts of data, in the wrong place. port.py lists what a program without a session
-has to change.
-linked.py makes one program of all files that are near the main one (program_files.py).
+has to change. The files near the main one (program_files.py) are one program (linked.py).
 docs/mistakes.md explains the findings.
 """
 

@@ -15,7 +15,7 @@ from dq_client.check.communication import source_of
 from dq_client.check.flow import NOTHING, Value
 from dq_client.check.given import Given, item_of, item_parts
 from dq_client.check.graph import ELEMENT, Body, Call, Node
-from dq_client.check.program import Loop
+from dq_client.check.program import CONTAINED, Loop
 from dq_client.check.scopes import Scope
 from dq_client.check.session_calls import SessionCalls
 
@@ -62,9 +62,8 @@ class Calls(SessionCalls):
         if called.kind.startswith("import:"):
             module, _, name = called.kind.removeprefix("import:").rpartition(".")
         if isinstance(func, ast.Attribute) and base.kind in ("", w.PLAIN):
-            perhaps = self.program.only_method(
-                name, self.scope
-            )  # of a class of the file, or of a list
+            # Of a class of the program, or of a list.
+            perhaps = self.program.only_method(name, self.scope)
             if perhaps is not None:
                 more += self.known(perhaps, base, given, node.lineno).nodes
         if name not in w.SHOWS and name not in w.BUILTINS:
@@ -123,10 +122,7 @@ class Calls(SessionCalls):
                 method = self.program.method(name, func.attr)
                 if method is not None:
                     return method, base if what == "instance" else None
-            elif (
-                base.kind in ("", w.PLAIN)
-                and func.attr not in w.GROWS | w.READS | w.DRAWS | w.REORDERS
-            ):
+            elif base.kind in ("", w.PLAIN) and func.attr not in CONTAINED:
                 method = self.program.only_method(func.attr, self.scope)
                 if method is not None:
                     return method, base

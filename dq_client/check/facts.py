@@ -7,6 +7,7 @@ Python, nothing is known. The answers are computed when they are asked for, and 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from dataclasses import replace
 
 from dq_client.check.answer import UNKNOWN, Variable
@@ -39,9 +40,6 @@ class Facts:
         self._attributes: dict[tuple[str, Lines], Variable] = {}
         self._mentioned: set[str] | None = None
         self._hides: dict[int, bool] = {}
-        self._turn: tuple[int, bool] | None = None
-        self._own_file: int | None = None
-        self._history: int | None = None
         self._iterated: dict[int, dict[str, int]] = {}
         self._held: dict[tuple[int, str], frozenset[str]] = {}
 
@@ -111,29 +109,22 @@ class Facts:
 
         0: there is none in this file (turns.py).
         """
-        if self._turn is None:
-            program = self.program()
-            turns = self._whole.once(turn_lines, program, matters(program))
-            self._turn = next(
-                ((n, counts) for at, counts in turns if (n := self.here(at))), (0, False)
-            )
-        return self._turn
+        program = self.program()
+        turns = self._whole.once(turn_lines, program, matters(program))
+        return next(((here, counts) for at, counts in turns if (here := self.here(at))), (0, False))
 
     def own_file_line(self) -> int:
         """Return the line that reads what the rank wrote earlier (own_files.py); 0: none does."""
-        if self._own_file is None:
-            has = self._whole.view(0, 0, ()).has
-            lines = self._whole.once(file_lines, self.program(), has)
-            self._own_file = next(filter(None, map(self.here, lines)), 0)
-        return self._own_file
+        has = self._whole.view(0, 0, ()).has
+        return self._first(self._whole.once(file_lines, self.program(), has))
 
     def history_line(self) -> int:
         """Return the line that keeps the rank's part for later iterations (histories.py), or 0."""
-        if self._history is None:
-            has, whole = self._whole.view(0, 0, ()).has, self._whole
-            lines = whole.once(history_lines, whole.scopes, has, self._depends_on_rank)
-            self._history = next(filter(None, map(self.here, lines)), 0)
-        return self._history
+        has, whole = self._whole.view(0, 0, ()).has, self._whole
+        return self._first(whole.once(history_lines, whole.scopes, has, self._depends_on_rank))
+
+    def _first(self, lines: Iterable[int]) -> int:
+        return next(filter(None, map(self.here, lines)), 0)
 
     def here(self, line: int) -> int:
         """The line of this file that is a line of the program; 0: it is of another file."""

@@ -26,18 +26,8 @@ class Node:
 
     __slots__ = (
         *("branches", "call", "computed", "control", "divisor", "ends_loop", "file_line"),
-        *(
-            "gathered",
-            "index",
-            "kept",
-            "kind",
-            "length",
-            "most",
-            "on_root",
-            "opaque",
-            "ordered",
-            "out",
-        ),
+        *("gathered", "index", "kept", "kind", "length", "most", "on_root", "opaque"),
+        *("ordered", "out"),
         *("passed", "rebound", "received", "root", "scope", "shared", "sliced", "source"),
         *("truth", "under", "varies", "which"),
     )

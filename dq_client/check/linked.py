@@ -42,6 +42,20 @@ class Source:
     tree: ast.Module
     is_package: bool = False
 
+    @property
+    def package(self) -> str:
+        """Where its relative imports begin."""
+        return self.name if self.is_package else self.name.rpartition(".")[0]
+
+
+def absolute(node: ast.ImportFrom, package: str) -> str:
+    """Return the module that a statement imports from, in a file of this package."""
+    if not node.level:
+        return node.module or ""
+    parts = package.split(".") if package else []
+    inner = [node.module] if node.module else []
+    return ".".join([*parts[: len(parts) - node.level + 1], *inner])
+
 
 @dataclass(frozen=True, slots=True)
 class Ref:
@@ -136,10 +150,10 @@ def linked(sources: Sequence[Source]) -> Linked:
         return Linked(sources[0].tree, ordered)
     for name in {name for module in ordered for name in module.outside}:
         meant = {m.outside[name] for m in ordered if name in m.outside}
-        if len(meant) > 1 or any(name in m.own for m in ordered[-1:]):
+        if len(meant) > 1 or name in ordered[-1].own:
             for module in ordered[:-1]:
                 module.own |= {name} & module.outside.keys()
-    body = [statement for module in ordered for statement in module.renamed(modules)]
+    body = [statement for module in ordered for statement in module.renamed()]
     return Linked(ast.Module(body, []), ordered)
 
 
@@ -231,7 +245,7 @@ class _Module:
                     whole = each.name if each.asname else each.name.partition(".")[0]
                     yield each.asname or whole, Ref(whole)
             elif isinstance(node, ast.ImportFrom):
-                module = self._absolute(node)
+                module = absolute(node, self.source.package)
                 self.imported += [module, *(f"{module}.{each.name}" for each in node.names)]
                 for each in node.names:
                     inner = f"{module}.{each.name}"
@@ -241,14 +255,6 @@ class _Module:
                         yield each.asname or each.name, Ref(inner)
                     else:
                         yield each.asname or each.name, Ref(module, each.name)
-
-    def _absolute(self, node: ast.ImportFrom) -> str:
-        """The module that a statement imports from."""
-        if not node.level:
-            return node.module or ""
-        parts = self.source.name.split(".")
-        up = node.level - self.source.is_package
-        return ".".join([*parts[: len(parts) - up], *([node.module] if node.module else [])])
 
     def called(self, name: str) -> str:
         """What a global variable of the module is called in the whole program."""
@@ -277,9 +283,8 @@ class _Module:
             return Ref(inner)
         return self.modules[ref.module].find(ref.name, seen) if ref.module in self.modules else None
 
-    def renamed(self, modules: dict[str, _Module]) -> list[ast.stmt]:
+    def renamed(self) -> list[ast.stmt]:
         """Its statements as part of the whole program."""
-        self.modules = modules
         tree = copy.deepcopy(self.source.tree)
         ast.increment_lineno(tree, self.base)
         body = _Renamer(self, scopes_of(tree)).visit(tree).body

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dq_client.check import words as w
@@ -190,14 +191,19 @@ def attributes_at_heads(program: Program, loops: list[Loop], scope: int, whole: 
     return [n for at, s, n in slots if s.startswith(whole if at == scope else f"^{scope}:{whole}")]
 
 
-def heads_in_calls(program: Program, loops: list[Loop], scope: int, name: str) -> list[Node]:
-    """What a variable is at the head of loops in functions that it is given to, in its scope."""
+def heads_in_calls(
+    calls_of: Mapping[int, list[Call]], loops: list[Loop], scope: int, name: str
+) -> list[Node]:
+    """What a variable is at the head of loops in functions that it is given to, and in its scope.
+
+    calls_of: the calls of each scope
+    """
     todo, seen = [(scope, name)], {(scope, name)}
     found: list[Node] = []
     while todo:
         at, slot = todo.pop()
-        for call in program.calls:
-            for parameter, path in call.paths.items() if call.scope == at else ():
+        for call in calls_of.get(at, ()):
+            for parameter, path in call.paths.items():
                 inner = call.body.scope, parameter
                 if path == slot and inner not in seen:
                     seen.add(inner)

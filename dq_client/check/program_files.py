@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from dq_client.check.facts import tree_of
-from dq_client.check.linked import MAIN, Source
+from dq_client.check.linked import MAIN, Source, absolute
 
-LINES_MAX = 10_000  # of all files together; what is looked for takes 5 s then
+LINES_MAX = 10_000  # of all files together; the analysis of so many takes 4 s
 OWN = frozenset(("resize_lib", "dq_client", "dq_server"))
 
 
@@ -33,8 +33,7 @@ def nearest(sources: Sequence[Source]) -> tuple[list[Source], list[Source]]:
         if lines > LINES_MAX and near:
             break
         near[name] = source
-        package = name if source.is_package else name.rpartition(".")[0]
-        todo.extendleft(_imported(source.tree, package))
+        todo.extendleft(_imported(source))
     far = [source for source in sources if source.name not in near]
     return [*(s for s in sources[:-1] if s.name in near), sources[-1]], far
 
@@ -44,9 +43,9 @@ def program_of_file(tree: ast.Module, file: str) -> list[Source]:
 
     Files that cannot be read, or are no Python, are left out.
     """
-    folder, lines = Path(file).parent, _lines(tree)
+    folder, lines, main = Path(file).parent, _lines(tree), Source(MAIN, file, tree)
     found: dict[str, Source] = {}
-    todo = deque(_imported(tree, ""))
+    todo = deque(_imported(main))
     while todo:
         name = todo.popleft()
         path = None if name in found or name.partition(".")[0] in OWN else _path_of(folder, name)
@@ -60,10 +59,9 @@ def program_of_file(tree: ast.Module, file: str) -> list[Source]:
         if lines > LINES_MAX:
             break
         if inner is not None:
-            is_package = path.name == "__init__.py"
-            found[name] = Source(name, str(path), inner, is_package)
-            todo += _imported(inner, name if is_package else name.rpartition(".")[0])
-    return [*found.values(), Source(MAIN, file, tree)]
+            found[name] = Source(name, str(path), inner, path.name == "__init__.py")
+            todo += _imported(found[name])
+    return [*found.values(), main]
 
 
 def _lines(tree: ast.Module) -> int:
@@ -76,16 +74,14 @@ def _path_of(folder: Path, name: str) -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
-def _imported(tree: ast.Module, package: str) -> Iterator[str]:
-    """The modules that a file may import; package: the one that it stands in."""
-    for node in ast.walk(tree):
+def _imported(source: Source) -> Iterator[str]:
+    """The modules that a file may import."""
+    for node in ast.walk(source.tree):
         if isinstance(node, ast.Import):
             for each in node.names:
                 yield from _with_packages(each.name)
         elif isinstance(node, ast.ImportFrom):
-            base = package.split(".") if node.level and package else []
-            base = base[: len(base) - node.level + 1] if node.level > 1 else base
-            module = ".".join([*base, *([node.module] if node.module else [])])
+            module = absolute(node, source.package)
             if module:
                 yield from _with_packages(module)
             yield from (f"{module}.{each.name}".lstrip(".") for each in node.names)

@@ -93,7 +93,7 @@ class View:
         kept = (number, name) in program.kept
         stays = not is_reset(heads)  # what one iteration makes of it is there in the next
         accumulates = stays and self._accumulates(heads, inside, name)
-        of_calls = heads or heads_in_calls(program, self._loops, number, name)
+        of_calls = heads or heads_in_calls(self._calls_of, self._loops, number, name)
         role = self._role(inside, of_calls, name, accumulates) if stays else Role.NONE
         parts = attributes_at_heads(program, self._loops, number, f"{name}.") if inside else []
         role = self._of_object(role, inside, parts, accumulates)

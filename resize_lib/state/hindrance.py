@@ -53,7 +53,7 @@ _COUNTS = (
 )
 
 _OWN_FILE = (
-    "a file that the rank's number names is read, with what the rank wrote into it in an earlier"
+    "a file of the rank's own is read, with what the rank wrote into it in an earlier"
     " iteration: a resize gives ranks other parts of the data, so write it in the iteration that"
     " reads it, or keep the data in rs.array"
 )

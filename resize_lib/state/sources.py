@@ -55,8 +55,7 @@ class Sources:
         for module in modules():
             inside = vars(module)
             if written := str(inside.get("__file__") or ""):
-                name = MAIN if inside.get("__name__") == MAIN else module.__name__
-                found.setdefault(os.path.realpath(written), (name, written, inside))
+                found.setdefault(os.path.realpath(written), (module.__name__, written, inside))
         asked = {*self._facts, file}
         for other in asked:  # code of no module, or under another path
             found.setdefault(os.path.realpath(other), (other, other, names))
