@@ -72,7 +72,7 @@ class Declaring:
     def array(
         self,
         name: str,
-        n: int,
+        shape: int | tuple[int, ...],
         trailing: tuple[int, ...] = (),
         *,
         layout: Literal["block", "cyclic", "weighted"] = "block",
@@ -82,14 +82,16 @@ class Declaring:
         dtype: DTypeLike = np.float64,
         device: DeviceName = "cpu",
     ) -> Array:
-        """Declare an array of `n` items (each of shape `trailing`), its first axis distributed.
+        """Declare an array, its first axis distributed.
 
+        `shape`: of the whole array; a number is that of its items, each of shape `trailing`.
         `init`: a number, or a function of the global indices that returns their items.
         `weights` of a weighted layout: one number for each rank 0, 1, ... of the largest size the
         job may have, or a function of the ranks' places (with their `processor`, `node`, `speed`)
         that returns one number each, the same on every rank; without, the speeds of the nodes.
         `device`: "cupy" keeps the part in a GPU's memory; it moves through the host.
         """
+        n, trailing = _split_shape(shape, trailing)
         desc: Block1D | Cyclic1D
         if layout == "weighted":
             lay_out: Layout = weighted(n, trailing, weights)
@@ -262,6 +264,8 @@ class Declaring:
         """Keep what was declared; filled, unless its contents come from the job."""
         if init and self._session.loops.arrived:
             cast(Any, item).initialise(*init)
+        elif isinstance(item, Array | Matrix):
+            item.await_data()
         self._session.declared[item.name] = item
         return item
 
@@ -269,3 +273,13 @@ class Declaring:
         if name in self._session.declared or name in self._session.values:
             raise DescriptorError(f"{name!r} is declared twice: names must differ")
         return name
+
+
+def _split_shape(
+    shape: int | tuple[int, ...], trailing: tuple[int, ...]
+) -> tuple[Any, tuple[int, ...]]:
+    """The number of items, and the shape of one."""
+    extents: tuple[Any, ...] = (shape,)
+    if isinstance(shape, tuple | list) and shape:
+        extents = tuple(shape)
+    return extents[0], (*extents[1:], *trailing)

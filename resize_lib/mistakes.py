@@ -103,9 +103,11 @@ def described(error: BaseException, *, resized: bool) -> str:
 def place_of(error: BaseException) -> str:
     """`file:line` of the application's innermost line that the error came by; empty: none."""
     found = ""
+    main = getattr(sys.modules.get("__main__"), "__file__", "")
     for frame in traceback.extract_tb(error.__traceback__):
         name = frame.filename
-        if name in ("<string>", "<stdin>"):  # `python -c`, `python -`
+        # `python -c`, `python -`; in other programs, what dataclasses generate
+        if name in ("<string>", "<stdin>") and main in ("", name):
             found = f"{name}:{frame.lineno}"
         if name.startswith("<") or name.endswith((".pyx", ".pxi")):  # of mpi4py, as it was built
             continue

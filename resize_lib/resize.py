@@ -41,6 +41,7 @@ from resize_lib.redistribution import (
     RedistributionError,
 )
 from resize_lib.setup_calls import CALLS
+from resize_lib.state import verdict
 from resize_lib.waiting import watched
 
 if TYPE_CHECKING:
@@ -214,6 +215,8 @@ def _take_in(session: Runtime, answer: m.RemapAnswer, comm: MPI.Intracomm) -> No
         why_not, mistake = session.carry.exchange(plain, job.old_rows * job.old_cols)
     if why_not:
         _undo_expansion(session, answer, previous_id, old, why_not, mistake=mistake)
+        if verdict.RESET in why_not:  # the functions run again now, for another communicator
+            session.give_up(why_not)
         return
     try:
         move(session, everyone(job.old_rows, job.old_cols), everyone(job.rows, job.cols), comm)

@@ -121,6 +121,9 @@ def same(a: Any, b: Any, depth: int = 0) -> bool:
 
 def _same_contents(a: Any, b: Any, depth: int) -> bool:
     """Of objects of a class that does not say when two of them are equal."""
+    with suppress(Exception):  # a partial, for example, has more than attributes
+        one, other = a.__reduce_ex__(2), b.__reduce_ex__(2)
+        return same(one, other, depth + 1)
     try:
         return same(vars(a), vars(b), depth + 1)
     except TypeError:

@@ -16,13 +16,14 @@ from dq_client.check.flow import NOTHING, Value
 from dq_client.check.given import Given, item_of, item_parts
 from dq_client.check.graph import ELEMENT, Body, Call, Node
 from dq_client.check.program import CONTAINED, Loop
+from dq_client.check.random_numbers import RandomNumbers
+from dq_client.check.recurrence import EXTREMES
 from dq_client.check.scopes import Scope
-from dq_client.check.session_calls import SessionCalls
 
 VIEW = "@view"  # in what a function leaves: which part of a slot its result is
 
 
-class Calls(SessionCalls):
+class Calls(RandomNumbers):
     """Reads calls."""
 
     @abstractmethod
@@ -40,6 +41,8 @@ class Calls(SessionCalls):
         called = NOTHING if isinstance(func, ast.Attribute) else self.value(func)
         given = self._given(node, of_comm=base.kind == w.COMM or called.kind.startswith(w.METHOD))
         name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+        if name in EXTREMES and not given.rest:
+            self.program.operands[id(node)] = [value.nodes for value in given.args]
         what, _, method = called.kind.partition(":")
         if what == w.METHOD:
             return self.of_comm(node, method, given)
@@ -48,7 +51,7 @@ class Calls(SessionCalls):
             back = self.known(target, owner, given, node.lineno)
             for each in (back, *back.elements):
                 each.nodes[0].computed += called.nodes  # what a function remembers
-            return back
+            return self._wrapped(target, owner, given, back, node.lineno)
         if target:
             return self._make(target, given, node.lineno)
         # A function that is passed on may be called.
@@ -57,7 +60,8 @@ class Calls(SessionCalls):
         if called.kind.startswith(w.FUNCTIONS):  # any of a table of functions
             for number in called.kind.removeprefix(w.FUNCTIONS).split(","):
                 scope = self.program.scopes[int(number)]
-                more += self.known(scope, None, given, node.lineno).nodes
+                first = Value(kind=f"instance:{scope.in_class}") if scope.in_class else None
+                more += self.known(scope, first, given, node.lineno).nodes
         module = base.kind.partition(":")[2] if base.kind.startswith(("module:", "import:")) else ""
         if called.kind.startswith("import:"):
             module, _, name = called.kind.removeprefix("import:").rpartition(".")
@@ -80,10 +84,27 @@ class Calls(SessionCalls):
             computed = [*base.nodes, *(n for v in given.args for n in v.nodes), *inputs]
             self.change(out, Node(computed), node.lineno)
             if "where" not in given.keywords:
-                self.filled(next(each.value for each in node.keywords if each.arg == "out"))
+                whole = next(each.value for each in node.keywords if each.arg == "out")
+                self.filled(whole, computed)
         return result
 
     # --- the program's own functions --------------------------------------------------------------
+
+    def _wrapped(
+        self, scope: Scope, owner: Value | None, given: Given, back: Value, line: int
+    ) -> Value:
+        """What a call gives, with what decorators of the function have made of it."""
+        for kind in self.program.wrapped.get(scope.number, ()):
+            what, _, name = kind.partition(":")
+            first: Value | None = Value(kind=kind)
+            called = self.program.method(name, "__call__")
+            if what == "function":
+                called, first = self.program.scopes[int(name)], owner
+            if called is not None:
+                back = Value(
+                    [*back.nodes, *self.known(called, first, given, line).nodes], back.kind
+                )
+        return back
 
     def _given(self, node: ast.Call, *, of_comm: bool) -> Given:
         given = Given()
@@ -121,7 +142,9 @@ class Calls(SessionCalls):
             if what in ("instance", "class"):
                 method = self.program.method(name, func.attr)
                 if method is not None:
-                    return method, base if what == "instance" else None
+                    decorators = getattr(method.node, "decorator_list", ())
+                    of_class = any(ast.unparse(d) == "classmethod" for d in decorators)
+                    return method, base if what == "instance" or of_class else None
             elif base.kind in ("", w.PLAIN) and func.attr not in CONTAINED:
                 method = self.program.only_method(func.attr, self.scope)
                 if method is not None:
@@ -288,37 +311,7 @@ class Calls(SessionCalls):
             return Value([made], w.RNG)
         if name in w.UNDEFINED and module:
             return Value([Node(given.nodes, source=w.EMPTY)])
-        return self._random(node, name, base, given, module)
-
-    def _random(
-        self, node: ast.Call, name: str, base: Value, given: Given, module: str
-    ) -> Value | None:
-        """Random numbers: of a generator, or of the global ones."""
-        whole = module.partition(".")[0] if module.endswith("random") else ""
-        if not whole and isinstance(node.func, ast.Attribute):
-            inner = ast.unparse(node.func.value)
-            whole = "numpy" if inner in ("np.random", "numpy.random") else ""
-        if whole:
-            if name == "seed":
-                self.program.seeded.setdefault(whole, []).append(Node(given.nodes))
-                return NOTHING
-            if name in w.DRAWS:
-                drawn = Node(given.nodes, source=0)
-                drawn.passed = self.program.seeded.setdefault(whole, [])
-                self._shuffled(name, given, drawn, node.lineno)
-                return Value([drawn])
-        if base.kind == w.RNG:
-            drawn = Node([*base.nodes, *given.nodes])
-            drawn.opaque = True
-            if base.path:
-                self.change(base, Node(kept=[self.get(base.path)], kind=w.RNG), node.lineno)
-            self._shuffled(name, given, drawn, node.lineno)
-            return Value([drawn])
-        return None
-
-    def _shuffled(self, name: str, given: Given, drawn: Node, line: int) -> None:
-        if name == "shuffle" and given.args and (given.args[0].path or given.args[0].within):
-            self.change(given.args[0], Node([*given.args[0].nodes, drawn]), line)
+        return self.random_numbers(node, name, base, given, module)
 
     # --- everything else --------------------------------------------------------------------------
 
@@ -414,6 +407,11 @@ class Calls(SessionCalls):
             return Value(nodes, parts=(Value(nodes), item) if name == "items" else ())
         if not (base.path or base.within) and name in w.GROWS | w.REORDERS | {"fill", "clear"}:
             return Value(nodes)
+        if name in w.DROPS and given.args:
+            left = Node(given.nodes, kept=[self.get(base.path)] if base.path else nodes)
+            left.index, left.kind = given.args[0].nodes, base.kind
+            self.change(base, left, line)
+            return Value(nodes)
         if name in w.GROWS:
             self.change(base, Node(nodes, kind=base.kind), line)
             return Value(nodes)
@@ -426,5 +424,7 @@ class Calls(SessionCalls):
             return Value(nodes, within=base.path or base.within)
         if name in ("fill", "clear"):
             self.change(base, Node(given.nodes, kind=base.kind), line)
+            assert isinstance(node.func, ast.Attribute), "it is a method"
+            self.filled(node.func.value, given.nodes)
             return NOTHING
         return None

@@ -48,11 +48,15 @@ class Communication(Effects):
         received, result = Node(source=source), Node(source=source)
         received.received = result.received = from_one
         received.shared = result.shared = low in w.EQUAL
+        received.sent = result.sent = [n for v in given.values for n in v.nodes]
         if buffer is not None:
             control = self.control
             if from_one:  # from MPI.PROC_NULL nothing comes
                 self.control = self.condition([])
                 self.control.branches = [Node(given.numbers(buffer))]
+            if low in w.ON_ROOT and _root_of(node) == 0:
+                self.control = self.condition([])
+                self.control.on_root = Node(source=w.RANK)
             self.change(buffer, received, node.lineno)
             self.control = control
         if low in SUMMED and _operation(node) in SUMS and given.args:
@@ -65,6 +69,13 @@ class Communication(Effects):
             return Value([result], parts=(Value([result]), Value([place], passed=True)))
         result.gathered = name in ("allgather", "iallgather")
         return Value([result], passed=result.gathered)
+
+
+def _root_of(node: ast.Call) -> object:
+    """The rank that gets the result, if it is written as a number; by default 0."""
+    named = [each.value for each in node.keywords if each.arg == "root"]
+    numbers = [*named, *node.args[2:], ast.Constant(0)]
+    return next(each.value for each in numbers if isinstance(each, ast.Constant))
 
 
 def _is_by_size(node: ast.Call, low: str, given: Given) -> bool:

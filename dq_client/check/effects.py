@@ -126,7 +126,9 @@ class Effects(Flow):
         chosen = any(node.computed or node.passed or node.source for node in value.view)
         is_item = chosen or value.path in self.members  # not `d["a"]`, the same one each time
         old = value.nodes if is_item else []
-        self.change(value, Node([*nodes, *old], kept=value.nodes, kind=value.kind), line)
+        change = Node([*nodes, *old], kept=value.nodes, kind=value.kind)
+        change.reorders = True
+        self.change(value, change, line)
 
     def set_once(self, node: ast.Call, base: Value, given: Given) -> None:
         """`d.setdefault(key, value)`: an item is set where there is none."""
@@ -151,9 +153,17 @@ class Effects(Flow):
         if len(given.args) > operands:  # `np.add(a, b, a)`
             self.change(given.args[operands], Node(nodes), line)
 
-    def filled(self, target: ast.expr) -> None:
-        """A view has been overwritten as a whole: what its variable had before is gone."""
-        if isinstance(target, ast.Name) and (path := self.alias(slot := self.slot(target.id))):
+    def filled(self, target: ast.expr, nodes: list[Node]) -> None:
+        """A view has been overwritten as a whole: what its variable had before is gone.
+
+        nodes: what it has now
+        """
+        if not isinstance(target, ast.Name):
+            return
+        slot = self.slot(target.id)
+        if slot in self.members:
+            self.now[slot] = Node(nodes, kind=self.get(slot).kind)
+        elif path := self.alias(slot):
             kind = self.get(slot).kind
             if kind != w.LOCAL:  # else it is the rank's part of the data as before
                 self.now[slot] = self.item([self.get(path)], self.views.get(slot, []))

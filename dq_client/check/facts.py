@@ -21,7 +21,6 @@ from dq_client.check.plain_forms import in_plain_forms
 from dq_client.check.program import Program
 from dq_client.check.scopes import Scope, own_scope, scopes_of
 from dq_client.check.turns import turn_lines
-from dq_client.check.view import matters
 
 __all__ = ["Facts", "Lines", "Variable", "facts_of"]
 
@@ -110,7 +109,7 @@ class Facts:
         0: there is none in this file (turns.py).
         """
         program = self.program()
-        turns = self._whole.once(turn_lines, program, matters(program))
+        turns = self._whole.once(turn_lines, program, program.matters())
         return next(((here, counts) for at, counts in turns if (here := self.here(at))), (0, False))
 
     def own_file_line(self) -> int:

@@ -86,9 +86,8 @@ class Flow:
 
     def __init__(self, program: Program, scope: Scope, kinds: dict[str, str]) -> None:
         self.program, self.scope = program, scope
-        self.body = Body(scope.number, outside=program.outside)
+        self.body = Body(scope.number, outside=program.outside, kinds=kinds)
         program.bodies[scope.number] = self.body
-        self.kinds = kinds  # of the parameters
         self.control: Node | None = None
         if scope.parent is not None:
             self.control = self._root("@control")
@@ -232,7 +231,7 @@ class Flow:
         if slot.startswith("^"):
             number, _, name = slot[1:].partition(":")
             return self.kind_of_name(int(number), name)
-        return self.kinds.get(slot) or BY_NAME.get(slot, "")
+        return self.body.kinds.get(slot) or BY_NAME.get(slot, "")
 
     def kind_of_name(self, scope: int, name: str) -> str:
         """What a name stands for, wherever it is bound: a function, a class, what it is given."""
@@ -242,6 +241,8 @@ class Flow:
         if name in self.program.classes:
             return f"class:{name}"
         given = next((n.kind for n in self.program.names.get((scope, name), ()) if n.kind), "")
+        body = self.program.bodies.get(scope)
+        given = given or (body.kinds.get(name, "") if body is not None else "")
         return given or BY_NAME.get(name, "")
 
     # --- ways that part and meet ------------------------------------------------------------------

@@ -25,12 +25,12 @@ class Node:
     """A version of a variable, or a value."""
 
     __slots__ = (
-        *("branches", "call", "computed", "control", "divisor", "ends_loop", "file_line"),
-        *("gathered", "index", "kept", "kind", "length", "most", "on_root", "opaque"),
-        *("ordered", "out"),
-        *("passed", "rebound", "received", "root", "scope", "shared", "sliced", "source"),
-        *("truth", "under", "varies", "which"),
-    )
+        *("added", "assigned", "branches", "call", "computed", "control", "divisor"),
+        *("ends_for", "ends_loop", "file_line", "gathered", "index", "kept", "kind"),
+        *("length", "most", "on_root", "opaque", "ordered", "out", "passed", "rebound"),
+        *("received", "reorders", "root", "scope", "sent", "shared", "single", "sliced"),
+        *("source", "truth", "under", "varies", "which"),
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -55,13 +55,18 @@ class Node:
         self.index: list[Node] | None = None  # of an item that is read, or changed: which one
         self.length = False  # how many items something has
         self.truth = False  # the result of a comparison
+        self.reorders, self.single = False, False  # a container's items; an array of one number
         self.sliced = False  # of an item that is changed: it is a range of an array, as a[:n]
         self.which: Item | None = None  # of an item that is read, or changed: as it is written
         self.under: Node | None = None  # of an item that is read: the condition under which
         self.gathered = False  # a list with an entry of each rank
+        self.assigned = False  # an assignment gives the variable this value
+        self.added: list[Node] | None = None  # of `x = x + y`, and of an extreme: y
+        self.sent: list[Node] = []  # of what a collective call gives: what this rank has given
         self.shared = False  # the result of a collective call, the same on all ranks
         self.varies = False  # at the head of a loop: another one in each iteration
         self.ends_loop = False  # what a loop has left, for the statements after it
+        self.ends_for = False  # the same of a `for` inside of it
         self.call: Call | None = None  # it comes out of this call: the result, or the slot `out`
         self.out = ""
         self.root: tuple[Body, str] | None = None  # what a slot is when a function begins
@@ -147,6 +152,7 @@ class Body:
     calls: list[Call] = field(default_factory=list)
     outside: Callable[[str], Node | None] = lambda _: None  # a slot, if no call is known
     returns: tuple[str, str] = ("", "")  # the slot that its result stands in, or is an item of
+    kinds: dict[str, str] = field(default_factory=dict)  # of its parameters, if they are known
 
     def add_elements(self, elements: list[Node], kinds: list[str]) -> None:
         """Note what one return gives as a tuple, before its result is noted."""
@@ -355,25 +361,33 @@ def sources(
     return found
 
 
-def lead_back(starts: Iterable[Node], ends: set[Node], whole: Whole) -> bool:
+def lead_back(
+    starts: Iterable[Node],
+    ends: set[Node],
+    whole: Whole,
+    *,
+    computed: bool = False,
+    conditions: bool = True,
+) -> bool:
     """Whether one of these is computed from an end that it leads to again.
 
-    Not only passed on, nor left as it was by a change of another part.
+    Not only passed on, nor left as it was by a change of another part. computed: what these lead to
+    is computed from it in any case. conditions: a value counts that `<` compares around a change
     """
     circles = {whole.circle(end) for end in ends} - {-1}
     seen: set[tuple[Node, Stack, bool]] = {
-        (start, (), False) for start in starts if whole.circle(start) in circles
+        (start, (), computed) for start in starts if whole.circle(start) in circles
     }
     todo = list(seen)
     while todo and len(seen) < STATES_MAX:
-        node, stack, computed = todo.pop()
+        node, stack, so_far = todo.pop()
         for each, inside, how in edges(node, stack):
-            if how == KEPT:
+            if how == KEPT or (how == CONTROL and not conditions):
                 continue
             if how == CONTROL:
                 further = [(part, at, True) for part, at in compared(each, inside)]
             else:
-                further = [(each, inside, computed or how == COMPUTED)]
+                further = [(each, inside, so_far or how == COMPUTED)]
             for state in further:
                 if state[2] and state[0] in ends:
                     return True
@@ -430,6 +444,7 @@ def is_made_of(start: Node, wanted: int, harmless: int) -> bool:
     found = 0
     for number, node in enumerate(made_of([start])):
         found |= node.source
-        if node.opaque or found & ~(wanted | harmless) or number > STATES_MAX:
+        is_item = node.varies and not node.passed  # of a loop
+        if is_item or node.opaque or found & ~(wanted | harmless) or number > STATES_MAX:
             return False
     return bool(found & wanted)

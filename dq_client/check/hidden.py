@@ -20,7 +20,8 @@ Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 def hides_loop(tree: ast.Module, line: int) -> bool:
     """Whether the loop that runs at `line` is inside of an expression, not of a `for`.
 
-    There the result so far is in no variable, so nobody can copy it.
+    There the result so far is in no variable, so nobody can copy it. What is given to rs.map is
+    complete when its loop begins.
     """
     statement = _innermost(tree, line)
     if statement is None or not isinstance(
@@ -30,10 +31,15 @@ def hides_loop(tree: ast.Module, line: int) -> bool:
     if isinstance(statement.value, ast.Yield | ast.YieldFrom) or statement.value is None:
         return False
     parts = list(ast.walk(statement.value))
-    calls = {name_of(part.func) for part in parts if isinstance(part, ast.Call)}
-    if calls & ONE_AT_A_TIME:
+    calls = [part for part in parts if isinstance(part, ast.Call)]
+    names = {name_of(call.func) for call in calls}
+    if names & ONE_AT_A_TIME:
         return False
-    return "iterations" in calls or any(isinstance(part, Comprehension) for part in parts)
+    farms = [call for call in calls if name_of(call.func) == "map"]
+    before = {part for farm in farms for each in farm.args for part in ast.walk(each)}
+    return "iterations" in names or any(
+        isinstance(part, Comprehension) and part not in before for part in parts
+    )
 
 
 def _innermost(tree: ast.Module, line: int) -> ast.stmt | None:

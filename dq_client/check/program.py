@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from dq_client.check import words as w
-from dq_client.check.graph import Body, Call, Node, Whole
+from dq_client.check.graph import Body, Call, Node, Whole, reached
 from dq_client.check.own_files import FileUse
 from dq_client.check.scopes import Function, Scope, statements_of
 from dq_client.check.turns import Quotient, Turn
@@ -25,6 +25,7 @@ class Class:
     name: str
     bases: list[str]
     methods: dict[str, Scope] = field(default_factory=dict)
+    setters: dict[str, Scope] = field(default_factory=dict)  # of properties
     fields: list[str] = field(default_factory=list)  # of a dataclass, in their order
     attributes: set[str] = field(default_factory=set)  # that the class and its methods bind
     is_dataclass: bool = False
@@ -68,10 +69,11 @@ class Program:
         self.sinks: list[Node] = []
         self.turns: list[Turn] = []
         self.quotients: list[Quotient] = []
+        self.escaped: set[str] = set()  # classes of which a method is passed on: who calls it?
+        self.operands: dict[int, list[list[Node]]] = {}  # of sums, by the id of the expression
         self.files: list[FileUse] = []
         self.caught = Node()  # an exception of the program, whichever
         self.environment: list[Node] = []  # what the program has set there
-        self.matter: set[Node] | None = None  # see view.matters
         self.indexed: list[tuple[Node, Node]] = []  # what items are taken of, and by which index
         self.value_changes: list[Node] = []  # what is given to values of the session
         self.data_changes: list[
@@ -81,7 +83,9 @@ class Program:
         self.kept: set[tuple[int, str]] = set()  # variables given to rs.keep
         self.defaults: dict[tuple[int, str], Node] = {}  # of parameters
         self.seeded: dict[str, list[Node]] = {}  # the global generators that the program seeds
+        self.wrapped: defaultdict[int, list[str]] = defaultdict(list)  # what decorators make of it
         self._whole: Whole | None = None
+        self._matter: set[Node] | None = None
         self._cells: dict[str, Node] = {}
         self._attribute_nodes: dict[str, Node] = {}
         self._methods: defaultdict[str, list[Scope]] = defaultdict(list)
@@ -111,6 +115,12 @@ class Program:
             self._whole = Whole([*versions, *heads, *roots, *others])
         return self._whole
 
+    def matters(self) -> set[Node]:
+        """The versions of variables that lead to something beyond the program's own variables."""
+        if self._matter is None:
+            self._matter = reached(self.sinks, self.whole())
+        return self._matter
+
     def outside(self, slot: str) -> Node | None:
         """A slot where no call of the function is known: any version of it."""
         if "." in slot:
@@ -127,16 +137,22 @@ class Program:
 
     def method(self, class_name: str, name: str) -> Scope | None:
         """The method of a class of the file, or of its bases in the file."""
+        return next((c.methods[name] for c in self._lineage(class_name) if name in c.methods), None)
+
+    def setter(self, class_name: str, name: str) -> Scope | None:
+        """The same of the setter of a property."""
+        return next((c.setters[name] for c in self._lineage(class_name) if name in c.setters), None)
+
+    def _lineage(self, class_name: str) -> Iterator[Class]:
+        """A class of the file, and its bases in the file."""
         seen: set[str] = set()
         todo = [class_name]
         while todo:
             found = self.classes.get(todo.pop(0))
             if found is not None and found.name not in seen:
                 seen.add(found.name)
-                if name in found.methods:
-                    return found.methods[name]
+                yield found
                 todo += found.bases
-        return None
 
     def only_method(self, name: str, caller: Scope) -> Scope | None:
         """The method of this name, if one class alone has it.
@@ -178,17 +194,21 @@ def _in_one_file(one: Scope, other: Scope) -> bool:
     return other.parent is None or one.line // STRIDE == other.line // STRIDE
 
 
-def attributes_at_heads(program: Program, loops: list[Loop], scope: int, whole: str) -> list[Node]:
+def attributes_at_heads(
+    program: Program, loops: list[Loop], scope: int, whole: str
+) -> list[tuple[str, Node]]:
     """What attributes of an object are at the head of loops; without any, where functions begin.
 
-    whole: the object's variable in the scope and a dot; `.name.`: all attributes of that name
+    With their slots. whole: the object's variable in the scope and a dot; `.name.`: all attributes
+    of that name
     """
     slots = [(loop.scope, *pair) for loop in loops for pair in loop.heads.items()]
     bodies = program.bodies.values() if not loops else ()  # the loop may be in another file
     slots += [(body.scope, *pair) for body in bodies for pair in body.roots.items()]
     if whole[0] == ".":
-        return [node for _, slot, node in slots if whole in slot]
-    return [n for at, s, n in slots if s.startswith(whole if at == scope else f"^{scope}:{whole}")]
+        return [(slot, node) for _, slot, node in slots if whole in slot]
+    begin = f"^{scope}:{whole}"
+    return [(s, n) for at, s, n in slots if s.startswith(whole if at == scope else begin)]
 
 
 def heads_in_calls(
@@ -225,7 +245,8 @@ def _classes_of(tree: ast.Module, of_node: dict[int, Scope]) -> dict[str, Class]
         one.attributes = {p.id if isinstance(p, ast.Name) else p.attr for p in stored}
         for part in node.body:
             if isinstance(part, Function):
-                one.methods[part.name] = of_node[id(part)]
+                sets = any(ast.unparse(d) == f"{part.name}.setter" for d in part.decorator_list)
+                (one.setters if sets else one.methods)[part.name] = of_node[id(part)]
             elif isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
                 one.fields.append(part.target.id)
     return found

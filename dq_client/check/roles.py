@@ -40,6 +40,7 @@ class Role(Enum):
     PAST = auto()  # made of the ranks' parts of the data, and used in the next iteration
     OWN_ITEMS = auto()  # each rank sets items of its own, and the whole is used later
     LATCHED = auto()  # each rank sets it where its part of the data has something, and it stays
+    OPEN = auto()  # the next iteration may use it: wrong if ranks have different values
     NUMBER = auto()  # `… % size`: the number of a rank, which may have left when it is used
 
 

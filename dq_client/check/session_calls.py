@@ -34,8 +34,13 @@ class SessionCalls(Communication):
                     self.put(value.path, Node(kind=value.kind), node.lineno)
                     self._keep(value.path)
         if name in ("solve", "map"):
+            control = self.control
+            if name == "map":  # each rank gets other items
+                self.control = self.condition([])
+                self.control.branches = [Node(source=w.RANK)]
             for value in given.values:
                 self.called_by_others(value, node.lineno, Given(), in_loop=True)
+            self.control = control
             self.sink(given.nodes)
             return NOTHING
         if name == "iterations":

@@ -1,10 +1,11 @@
-"""Statements: the order of a program, its conditions and loops, and what it binds."""
+"""Statements: the order of a program, its conditions and loops, and what it defines."""
 
 from __future__ import annotations
 
 import ast
 
 from dq_client.check import words as w
+from dq_client.check.bindings import Bindings, kind_of_items
 from dq_client.check.calls import VIEW
 from dq_client.check.flow import Frame, Now, Value
 from dq_client.check.given import Given, import_kinds, item_of
@@ -14,16 +15,14 @@ from dq_client.check.scopes import (
     Function,
     Scope,
     begins_iterations,
-    is_view,
-    is_whole,
     rebound_in,
     rebuilds,
     scopes_of,
 )
-from dq_client.check.values import Values, bound, is_collective, is_zero_test
+from dq_client.check.values import bound, is_collective, is_zero_test
 
 
-class Statements(Values):
+class Statements(Bindings):
     """Goes through the statements of one scope."""
 
     def run(self) -> Body:
@@ -64,12 +63,12 @@ class Statements(Values):
             case ast.Expr():
                 self.value(node.value)
             case ast.Assign():
-                self._assign(node)
+                self.assign(node)
             case ast.AnnAssign():
                 if node.value is not None:
-                    self._give(node.target, self.value(node.value), node.lineno)
+                    self.give(node.target, self.value(node.value), node.lineno)
             case ast.AugAssign():
-                self._augmented(node)
+                self.augmented(node)
             case ast.If():
                 self._if(node)
             case ast.For() | ast.AsyncFor() | ast.While():
@@ -78,7 +77,7 @@ class Statements(Values):
                 for item in node.items:
                     value = self.value(item.context_expr)
                     if item.optional_vars is not None:
-                        self._give(item.optional_vars, value, node.lineno)
+                        self.give(item.optional_vars, value, node.lineno)
                 self.block(node.body)
             case ast.Try() | ast.TryStar():
                 self._try(node)
@@ -101,7 +100,7 @@ class Statements(Values):
                 self._leave(self.frame.continues)
             case ast.Delete():
                 for target in node.targets:
-                    self._delete(target)
+                    self.delete(target)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 self._define(node)
             case ast.Import() | ast.ImportFrom():
@@ -210,22 +209,24 @@ class Statements(Values):
             condition = self.condition(tested.nodes, self.ordered(node.test))
         elif not loop.over_iterations:
             condition = self.condition([] if is_collective(*node.body) else source.nodes)
+            parts_of = (source, *source.parts)
+            condition.length = any(each.path or each.within for each in parts_of)
         self.control = condition or self.control
         if not isinstance(node, ast.While):
             loop.items = items = item_of(source)
             items.varies = True
             within = source.path or source.within
-            kind = _kind_of_items(source)
+            kind = kind_of_items(source)
             parts, view = source.parts, source.view
             given = Value([items], kind, passed=True, within=within, parts=parts, view=view)
-            self._give(node.target, given, node.lineno)
+            self.give(node.target, given, node.lineno)
         self.block(node.body)
         frame = self.frame
         self._close(frame, None if self.dead else self.now)
         if condition is not None:
             condition.computed += [j for j in self.jumps[jumps:] if j is not condition]
         self.control, self.frame, self.now, self.dead = control, outer, before, False
-        self._after_loop(frame)
+        self._after_loop(frame, is_while=isinstance(node, ast.While))
         self.block(node.orelse)
         if isinstance(over, ast.Constant) and over.value and not frame.breaks:
             self.dead = True  # an endless loop
@@ -245,7 +246,7 @@ class Statements(Values):
                     head.varies = True
                 head.kind = head.kind or left.kind
 
-    def _after_loop(self, frame: Frame) -> None:
+    def _after_loop(self, frame: Frame, *, is_while: bool) -> None:
         others = {s for way in (*frame.breaks, frame.memo) for s in way if s.endswith("*")}
         for slot in others:
             self.now[slot] = Node()
@@ -255,146 +256,7 @@ class Statements(Values):
             if ways or head.varies:  # it was changed, not only read
                 self.now[slot] = Node(passed=[head, *ways], kind=head.kind)
                 self.now[slot].ends_loop = frame.loop is None or frame.loop.over_iterations
-
-    # --- what is bound ----------------------------------------------------------------------------
-
-    def _assign(self, node: ast.Assign) -> None:
-        for target in node.targets:
-            if isinstance(target, ast.Tuple | ast.List):
-                self._unpack(target, node.value, node.lineno)
-        targets = [t for t in node.targets if not isinstance(t, ast.Tuple | ast.List)]
-        value = self.value(node.value) if targets else Value()
-        for target in targets:
-            self._give(target, value, node.lineno, source=node.value)
-
-    def _unpack(self, target: ast.Tuple | ast.List, source: ast.expr, line: int) -> None:
-        """`a, b = x, y`: each its own."""
-        theirs = source.elts if isinstance(source, ast.Tuple | ast.List) else []
-        has_star = any(isinstance(e, ast.Starred) for e in (*theirs, *target.elts))
-        if len(theirs) == len(target.elts) and not has_star:
-            values = [self.value(part) for part in theirs]
-            for each, its, part in zip(target.elts, values, theirs, strict=True):
-                self._give(each, its, line, source=part)
-            return
-        value = self.value(source)
-        if len(value.elements) == len(target.elts) and not has_star:
-            for each, its in zip(target.elts, value.elements, strict=True):
-                self._give(each, its, line)
-            return
-        whole = Value(value.nodes, _kind_of_items(value), parts=value.parts)
-        self._give(target, whole, line)
-
-    def _give(
-        self, target: ast.expr, value: Value, line: int, *, source: ast.expr | None = None
-    ) -> None:
-        match target:
-            case ast.Name():
-                slot, node = self.slot(target.id), bound(value)
-                node.computed += self.contents(value)
-                self.bind(slot, node, line)
-                self.items[slot] = value.item
-                if value.within and not value.copied:
-                    self.members[slot], self.views[slot] = value.within, value.view
-                if source is not None:
-                    self.name_also(slot, value)
-                self.take_over(slot, value, line)
-            case ast.Tuple() | ast.List():
-                whole = Value(value.nodes, value.kind, within=value.within)
-                known = len(value.parts) == len(target.elts)
-                parts = value.parts if known else [whole] * len(target.elts)
-                for each, part in zip(target.elts, parts, strict=True):
-                    self._give(each, part, line)
-            case ast.Starred():
-                self._give(target.value, Value(value.nodes), line)
-            case ast.Attribute():
-                self._store_attribute(target, value, line)
-            case ast.Subscript():
-                self._store_item(target, value.nodes, line)
-
-    def _store_attribute(self, target: ast.Attribute, value: Value, line: int) -> None:
-        base = self.value(target.value)
-        if target.attr in w.DECLARED_PARTS and not base.kind.startswith("instance:"):
-            self.sink(value.nodes)
-            if base.kind == w.VALUE:
-                self.changes_value(value, line)
-            return
-        node = bound(value)
-        node.computed += self.contents(value)
-        node.index = base.nodes
-        path = self.path(target)
-        if path:
-            self.bind(path, node, line)
-            if value.view:
-                self.name_also(path, value)
-            self.take_over(path, value, line)
-            owner = path.rpartition(".")[0]
-        else:
-            node.control, node.scope, node.file_line = self.control, self.scope.number, line
-            self.program.attributes[target.attr].append(node)
-            owner = self.root_path(target.value)
-            if owner:
-                self.put(owner, Node(value.nodes, kept=[self.get(owner)]), line)
-        if not owner or not (self.is_ours_alone(owner) or self._is_self(owner)):
-            self.sink([node])
-
-    def _is_self(self, slot: str) -> bool:
-        """Whether it is the object of a method of a class that is the file's alone."""
-        scope = self.scope
-        is_first = scope.parameters[:1] == [slot.lstrip("^").rpartition(":")[2]]
-        return bool(scope.in_class) and is_first and self.program.is_closed(scope.in_class)
-
-    def _store_item(self, target: ast.Subscript, nodes: list[Node], line: int) -> None:
-        base, index = self.value(target.value), self.value(target.slice)
-        if ast.unparse(target.value).endswith("environ"):
-            self.program.environment += nodes
-        path = base.path or self.container_path(target.value)
-        where = Value(base.nodes, base.kind, path=path, view=base.view)
-        if not where.path:
-            self.sink(nodes)
-            return
-        whole = is_whole(target.slice)
-        named = base.path and isinstance(target.value, ast.Name | ast.Attribute)
-        old = [] if whole and named and not base.view else [self.get(where.path)]
-        change = Node([*nodes, *index.nodes], kept=old, kind=base.kind)
-        change.index, change.which = index.nodes, self.which(target)
-        change.sliced = is_view(target.slice) and not whole
-        self.change(where, change, line)
-        self.filled(target.value if whole else target)
-
-    def _augmented(self, node: ast.AugAssign) -> None:
-        value = self.value(node.value)
-        target = node.target
-        old = self.value(target)
-        if isinstance(target, ast.Subscript):
-            self._store_item(target, [*old.nodes, *value.nodes], node.lineno)
-            return
-        new = Value([*old.nodes, *value.nodes], old.kind, path=old.path, view=old.view)
-        if isinstance(target, ast.Attribute):
-            if old.kind in (w.LOCAL, w.VALUE):
-                self.sink(value.nodes)
-                if self.value(target.value).kind == w.VALUE:  # not of rs.local_state
-                    self.changes_value(value, node.lineno)
-            elif old.view and old.path:
-                self.change(old, Node(new.nodes, kind=old.kind), node.lineno)
-            else:
-                self._store_attribute(target, Value(new.nodes, old.kind), node.lineno)
-        elif old.kind == w.LOCAL:
-            self.sink(value.nodes)
-        else:
-            slot = self.slot(target.id)
-            self.put(slot, Node(new.nodes, kind=old.kind), node.lineno)
-            if slot in self.members and old.kind != w.PLAIN:  # an array of a list, perhaps
-                where = Value(within=self.members[slot], view=old.view)
-                self.change(where, Node(new.nodes), node.lineno)
-            if old.kind != w.PLAIN and old.path and old.path != slot:
-                self.change(old, Node(new.nodes, kind=old.kind), node.lineno)
-
-    def _delete(self, target: ast.expr) -> None:
-        if isinstance(target, ast.Name):
-            self.bind(self.slot(target.id), Node(), target.lineno)
-        elif isinstance(target, ast.Subscript):
-            nodes = self.value(target).nodes
-            self._store_item(target, nodes, target.lineno)
+                self.now[slot].ends_for = not (self.now[slot].ends_loop or is_while)
 
     def _define(self, node: Function | ast.ClassDef) -> None:
         program = self.program
@@ -410,11 +272,11 @@ class Statements(Values):
                             program.attributes[target.id].append(stored)
                 elif isinstance(part, Function):
                     self._defaults(part)
+                    self._decorate(part)
                 elif isinstance(part, ast.ClassDef):
                     self._define(part)
             return
-        for decorator in node.decorator_list:
-            self.value(decorator)
+        self._decorate(node)
         self._defaults(node)
         scope = program.of_node[id(node)]
         number = scope.number
@@ -422,6 +284,28 @@ class Statements(Values):
         self.bind(self.slot(node.name), known, node.lineno)
         if rebuilds(node):
             self.known(program.scopes[number], None, Given([Value(kind=w.COMM)]), node.lineno)
+
+    def _decorate(self, node: Function) -> None:
+        """Call the decorators of a function, and note what those of the program make of it."""
+        program = self.program
+        for decorator in node.decorator_list:
+            value = self.value(decorator)
+            what, _, name = value.kind.partition(":")
+            if what not in ("function", "class"):
+                continue
+            same = [
+                str(number)
+                for number, other in enumerate(program.scopes)
+                for each in getattr(other.node, "decorator_list", ())
+                if ast.dump(each) == ast.dump(decorator)
+            ]
+            given = Given([Value(kind=w.FUNCTIONS + ",".join(same))])
+            if what == "class":
+                made = self._make(name, given, node.lineno)
+            else:
+                made = self.known(program.scopes[int(name)], None, given, node.lineno)
+            if made.kind.startswith(("function:", "instance:")):
+                program.wrapped[program.of_node[id(node)].number].append(made.kind)
 
 
 def program_of(tree: ast.Module, scopes: list[Scope] | None = None) -> Program:
@@ -438,8 +322,3 @@ def program_of(tree: ast.Module, scopes: list[Scope] | None = None) -> Program:
         if not drawn:
             drawn.append(Node(source=w.RANDOM))
     return program
-
-
-def _kind_of_items(source: Value) -> str:
-    """Items of what was drawn or shown have no kind of their own."""
-    return source.kind if source.kind == w.LOCAL else ""

@@ -10,12 +10,14 @@ from dq_client.check.calls import Calls
 from dq_client.check.flow import NOTHING, Value
 from dq_client.check.given import Given, item_of
 from dq_client.check.graph import Node
+from dq_client.check.recurrence import SUMS
 from dq_client.check.scopes import Comprehension, children, is_view, is_whole, rebuilds
 from dq_client.check.turns import ORDERS, Quotient, turn_of
 
 PROPERTIES = {"property", "cached_property", "functools.cached_property"}
 
 
+LENGTHS = {"shape", "size", "ndim", "dtype"}  # of an array
 PLAIN = Value(kind=w.PLAIN)  # a number, a text: nothing that could be changed in place
 
 
@@ -94,6 +96,8 @@ class Values(Calls):
     def _operation(self, node: ast.BinOp | ast.Compare, sides: list[list[Node]]) -> list[Node]:
         """Return what an operator gives. sides: its operands, without constants."""
         nodes = [each for side in sides for each in side]
+        if isinstance(node, ast.BinOp) and isinstance(node.op, SUMS):
+            self.program.operands[id(node)] = sides
         turn = turn_of(node, sides)
         if turn is not None:
             self.program.turns.append(turn)
@@ -102,6 +106,10 @@ class Values(Calls):
         if isinstance(node, ast.Compare):
             truth = Node(nodes)
             truth.truth = True
+            sides_of_none = [node.left, *node.comparators]
+            truth.length = isinstance(node.ops[0], ast.Is | ast.IsNot) and any(
+                isinstance(side, ast.Constant) for side in sides_of_none
+            )
             if isinstance(node.ops[0], ast.In | ast.NotIn):
                 truth.index = sides[0] if sides else []
             return [truth]
@@ -152,6 +160,7 @@ class Values(Calls):
             if decorators & PROPERTIES:
                 return self.known(method, base, Given(), node.lineno)
             if what:
+                self.program.escaped.add(class_name)
                 return Value(kind=f"function:{method.number}")
         if (
             name in w.VIEWS
@@ -164,6 +173,10 @@ class Values(Calls):
         if path and path != own:  # an attribute that is a view
             view = self.views.get(own, [])
             return Value([self.item([self.get(path)], view)], path=path, view=view)
+        if name in LENGTHS and not what and not self.program.attributes.get(name):
+            length = Node(base.nodes)
+            length.length = True
+            return Value([length], w.PLAIN)
         is_object = what in ("instance", "class") and not self.program.is_tuple(class_name)
         is_ours = is_object and self.program.is_closed(class_name)
         if not path:
@@ -173,6 +186,9 @@ class Values(Calls):
             return Value([read], stored_here.kind)
         stored_node = self.get(path)
         kind = stored_node.kind
+        if class_name in self.program.escaped:
+            read = Node(passed=[stored_node, self.program.attribute(name)], kind=kind)
+            return Value([read], kind, passed=True, path=path)
         if is_ours or (path.count(".") == 1 and is_object):
             return Value([stored_node], kind, passed=True, path=path)
         read = Node(base.nodes, passed=[stored_node], kind=kind)

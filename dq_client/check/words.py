@@ -36,6 +36,7 @@ SINGLE = {
     *("reduce", "ireduce", "igather", "iscatter", "alltoall", "alltoallv", "alltoallw", "scan"),
     *("exscan", "reduce_scatter", "reduce_scatter_block", "ialltoall"),
 }
+ON_ROOT = {"gather", "gatherv", "igather", "reduce", "ireduce"}  # one rank gets the result
 RECEIVES = {"recv", "irecv", "sendrecv", "scatter", "scatterv", "gather", "gatherv", "reduce"}
 RECEIVES |= {"alltoall", "alltoallv", "alltoallw", "scan", "exscan", "reduce_scatter"}
 RECEIVES |= {"allreduce", "allgather", "allgatherv", "sendrecv_replace", "bcast", "ireduce"}
@@ -88,6 +89,7 @@ GROWS = {
     *("symmetric_difference_update", "intersection_update", "move_to_end", "put_nowait"),
     "get_nowait",
 }  # fmt: skip
+DROPS = {"pop", "discard", "remove"}  # with an argument: that item, and the others stay
 REORDERS = {"sort", "reverse", "setdefault", "resize", "setflags", "shuffle"}
 SPLITS = {"array_split", "split", "hsplit", "vsplit", "dsplit"}
 # Functions of numpy that take an array for the result after one operand, or after two.

@@ -36,7 +36,7 @@ Layout: TypeAlias = Callable[[Sequence[RankPlace]], Block1D | Cyclic1D | Weighte
 class Matrix:
     """A 2-D block-cyclic matrix on the session's grid (`rs.matrix`).
 
-    Global   `desc`: shape, block sizes, the layout on any grid
+    Global   `shape`; `desc`: block sizes, the layout on any grid
     Local    `local`: this rank's part, 2-D, also without any items; its rows and columns are the
              global `rows` and `cols`. After a resize it is another array: fetch it again
     dtype    any without Python objects; order: column-major, what BLAS and LAPACK want
@@ -50,6 +50,11 @@ class Matrix:
         self.local: NDArray[Any] = np.empty((0, 0), self.dtype)
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """Global shape."""
+        return self.desc.shape
+
+    @property
     def rows(self) -> NDArray[np.int64]:
         """Global indices of the local rows."""
         grid = self._session.grid
@@ -60,6 +65,12 @@ class Matrix:
         """Global indices of the local columns."""
         grid = self._session.grid
         return self.desc.global_cols(grid.shape, grid.col)
+
+    def await_data(self) -> None:
+        """In a rank that joins: zeros, which its set-up may fill before its data arrive."""
+        grid = self._session.grid
+        shape = self.desc.local_shape(grid.shape, grid.rank)
+        self.local = np.zeros(shape, self.dtype, self.order)
 
     def initialise(self, init: Init2D | float) -> None:
         """Fill the local part: a number, or a function of the global row and column indices."""
@@ -111,7 +122,7 @@ class Matrix:
 class Array:
     """An array whose first axis is distributed over all ranks (`rs.array`).
 
-    Global   `desc`: shape `(n, *trailing)`, in blocks, cyclic or weighted
+    Global   `shape`; `desc`: in blocks, cyclic or weighted
     Local    `local`: this rank's items, shape `(k, *trailing)`, also with k = 0; `indices` are
              their global indices. After a resize it is another array: fetch it again. `gather`
              and `allgather` give the whole array
@@ -139,10 +150,21 @@ class Array:
         self.local: Any = self._device.from_host(np.empty(0, self.dtype))
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """Global shape."""
+        return self.desc.shape
+
+    @property
     def indices(self) -> NDArray[np.int64]:
         """Global indices (first axis) of the local items."""
         grid = self._session.grid
         return self.desc.global_indices(grid.shape, grid.rank)
+
+    def await_data(self) -> None:
+        """In a rank that joins: zeros, which its set-up may fill before its data arrive."""
+        grid = self._session.grid
+        zeros = np.zeros(self.desc.local_shape(grid.shape, grid.rank), self.dtype)
+        self.local = self._device.from_host(zeros)
 
     def initialise(self, init: Init1D | float) -> None:
         """Fill the local part: a number, or a function of the global indices."""

@@ -14,7 +14,7 @@ from resize_lib.state import verdict
 from resize_lib.state.comparison import Told
 from resize_lib.state.hindrance import size_hindrance
 from resize_lib.state.objects import FILE, STREAMS
-from resize_lib.state.places import CONTENTS, Path, is_whole
+from resize_lib.state.places import CONTENTS, Path, Place, is_whole
 from resize_lib.state.program import Sequences
 from resize_lib.state.sources import Sources, is_setting, shown
 from resize_lib.state.survey import OPENED, Survey
@@ -81,7 +81,7 @@ def _lost(sources: Sources, mine: Told, found: Survey, differing: Iterable[Path]
     others = set(differing)
     for path in mine.now:
         place = found.places.get(path)
-        if place is None or place.kind is FILE or place.kind in STREAMS or is_setting(path):
+        if place is None or _is_stream(place) or is_setting(path):
             continue
         facts = sources.variable(found, path)
         if path in others:
@@ -92,6 +92,11 @@ def _lost(sources: Sources, mine: Told, found: Survey, differing: Iterable[Path]
         if why:
             return _said(sources, found, path, facts.changed_line, why)
     return ""
+
+
+def _is_stream(place: Place) -> bool:
+    """Whether it is a file or a generator of random numbers, which each rank has for itself."""
+    return place.kind is FILE or place.kind in STREAMS
 
 
 def _unread(sources: Sources, found: Survey) -> str:
@@ -137,8 +142,11 @@ def _misplaced(
     for path in list(found.places) if first else differing:
         if path in found.places and not is_setting(path):
             facts: Variable = sources.variable(found, path)
-            same = mine.before.get(path) == mine.digest(path) and path not in differing
-            is_past = verdict.by_place(facts) is Role.PAST
+            role, is_new = verdict.by_place(facts), mine.before.get(path) != mine.digest(path)
+            if role is Role.OPEN and (not is_new or _is_stream(found.places[path])):
+                continue
+            same = not is_new and path not in differing
+            is_past = role is Role.PAST
             if same and is_past and is_whole(found.places[path], facts.loop):
                 continue  # nobody has changed it yet
             if why := verdict.misplaced(facts, equal=first):

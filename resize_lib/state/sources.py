@@ -271,9 +271,11 @@ def _together(root: Variable, found: list[Variable]) -> Variable:
         used=used,
         summed=any(each.summed for each in found),
         curve=any(each.curve for each in bound),
+        recurs=any(each.recurs for each in bound),
         set_up=set_up or root.set_up,
         loop=frozenset[str]().union(*(each.loop for each in bound)),
         rebuilt=root.rebuilt or any(each.rebuilt for each in found),
+        reset=any(each.reset for each in bound),
     )
 
 

@@ -9,6 +9,7 @@ made since then is read as a value.
 
 from __future__ import annotations
 
+import functools
 import gc
 import io
 import os
@@ -381,7 +382,8 @@ def _kept(function: Any, step: tuple[Any, ...]) -> Kept | None:
 
 
 def _is_plain(cls: type) -> bool:
-    plain = cls.__module__ == "builtins" or cls is np.ndarray or issubclass(cls, np.generic)
+    plain = cls.__module__ == "builtins" or cls in (np.ndarray, functools.partial)
+    plain = plain or issubclass(cls, np.generic)
     return plain or is_program_class(cls)
 
 

@@ -104,9 +104,28 @@ _PAST = (
 )
 
 
+_OPEN = (
+    "differs between the ranks, and the next iteration may use it, where a resize has given the"
+    " rank another part of the data: compute it in the iteration that uses it, or declare it"
+    " (rs.array, rs.local_state)"
+)
+
+
 _CURVE = (
     "has an item of the rank's own for each iteration, and a rank that joins has none of the"
     " earlier ones: add each item up over all ranks in its iteration"
+)
+
+
+RESET = (
+    "is made again after each resize by a function of @rs.setup or @rs.on_resize, and the loop adds"
+    " to it: make it before the loop, outside of that function"
+)
+
+
+_RECURS = (
+    "goes on in each rank from its own earlier values, of which a rank that joins has none: reduce"
+    " it over all ranks in the iteration that computes it"
 )
 
 
@@ -128,16 +147,19 @@ def misplaced(facts: Variable, *, equal: bool) -> str:
         return _STALE
     if role is Role.PAST:
         return _PAST
+    if role is Role.OPEN and not equal:
+        return _OPEN
     return _ELECTED if role is Role.ELECTED and not equal else ""
 
 
 def growth(seen: Seen, facts: Variable) -> tuple[Fate, str]:
     """What becomes of it in a rank that joins; with the reason where that is REFUSE."""
     if facts.rebuilt:
-        return Fate.KEEP, ""
+        return (Fate.REFUSE, RESET) if facts.reset and facts.used else (Fate.KEEP, "")
     # The source may take an array's view for changed where it is a number that is bound again.
     unchanged = seen.whole and seen.equal and seen.before == seen.now
-    same = unchanged and by_place(facts) is Role.PAST
+    role = by_place(facts)
+    same = (unchanged and role is Role.PAST) or (seen.before == seen.now and role is Role.OPEN)
     if not same and (why := misplaced(facts, equal=seen.equal)):
         return Fate.REFUSE, why
     if by_place(facts) is Role.AGAIN and seen.start == seen.before:
@@ -173,6 +195,8 @@ def _changed(seen: Seen, facts: Variable) -> tuple[Fate, str]:
             return Fate.REFUSE, _IDENTITY
         if facts.curve and facts.used:
             return Fate.REFUSE, _CURVE
+        if facts.recurs and facts.used and facts.role is not Role.ROOT:
+            return Fate.REFUSE, _RECURS
         by_size = "size" in facts.set_up or ("rank" in facts.set_up and "size" in facts.loop)
         part = by_size and facts.used and _adds(facts)
         if part:
@@ -212,8 +236,7 @@ def _changed(seen: Seen, facts: Variable) -> tuple[Fate, str]:
 
 def _is_unseen(seen: Seen, facts: Variable) -> bool:
     """Whether ranks have changed it differently, and no line shows how."""
-    used = facts.used or facts.read
-    found = facts.line and not facts.changed_line and used and not facts.rebuilt
+    found = facts.line and not facts.changed_line and not facts.rebuilt
     return bool(found) and seen.before != seen.now and not (seen.equal or seen.opaque)
 
 
@@ -289,9 +312,12 @@ def lost(before: bytes | None, now: bytes | None, facts: Variable | None) -> str
     """
     if before == now:
         return ""
-    if facts is not None and (facts.rebuilt or not (facts.used or facts.read)):
+    if facts is not None and facts.reset and facts.used:
+        return RESET
+    is_seen = facts is not None and bool(facts.changed_line)
+    if facts is not None and (facts.rebuilt or (is_seen and not facts.used)):
         return ""
-    if facts is not None and not _adds(facts) and facts.role is not Role.ROOT:
+    if facts is not None and not _adds(facts) and facts.role not in (Role.ROOT, Role.OPEN):
         return ""
     if facts is not None and facts.line and not facts.changed_line:
         return _UNSEEN
@@ -320,6 +346,8 @@ def stale(before: bytes | None, now: bytes | None, facts: Variable, *, renumbere
 
     renumbered: ranks that stay get other numbers
     """
+    if facts.reset and facts.used:
+        return RESET
     between = before is None and not facts.loop and not facts.accumulates
     used = facts.used or facts.summed
     if facts.rebuilt or not used:

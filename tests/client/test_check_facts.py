@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dq_client.check.facts import Facts, Variable, facts_of
+from dq_client.check.roles import Role
 from harness.commands import ROOT
 
 HEAD = """
@@ -33,6 +34,11 @@ comm, x = rs.comm, rs.array("x", 100)
 def program(before: str, body: str, after: str = "pass") -> str:
     inside = textwrap.indent(textwrap.dedent(body).strip(), "    ")
     return f"{HEAD}{textwrap.dedent(before)}\nfor t in rs.iterations(9):\n{inside}\n{after}\n"
+
+
+def whatever_ranks_have(role: Role) -> Role:
+    """The role where all ranks have the same value: OPEN is about different ones."""
+    return Role.NONE if role is Role.OPEN else role
 
 
 def ask(source: str, name: str) -> Variable:

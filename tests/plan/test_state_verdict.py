@@ -109,7 +109,7 @@ GROWTH = [
     ("a b : c c !", "used unseen set_up=size", REFUSE, DERIVED),
     ("a b : c c !", "accumulates set_up=size", KEEP, ""),
     ("a b : c c !", "used unseen", REFUSE, UNSEEN),
-    ("a b : c c !", "unseen", KEEP, ""),
+    ("a b : c c !", "unseen", REFUSE, UNSEEN),
     ("a b : c c !", "used accumulates", KEEP, ""),
     # changed, and what was there before differs in the joining rank
     ("a b : c c", "used", REFUSE, DIFFERS),
@@ -221,7 +221,7 @@ LOST = [
     (A, B, "loop=rank role=root", False),
     (A, B, "used accumulates rebuilt", False),
     (A, B, "used unseen", True),  # it has changed, and no line shows how
-    (A, B, "unseen", False),
+    (A, B, "unseen", True),
     (A, B, "used unseen rebuilt", False),
     (A, B, "read unseen", True),  # the loop only reads it, as far as the source shows
     (A, A, "used unseen", False),
@@ -277,7 +277,7 @@ RESTART = [
     ("a b : a a", "used", CARRY, ""),
     ("a b : a a !", "used", KEEP, ""),
     ("a b : a a !", "used unseen", REFUSE, UNSEEN),
-    ("a b : a a !", "unseen", KEEP, ""),
+    ("a b : a a !", "unseen", REFUSE, UNSEEN),
     ("a a : a c !", "used unseen", KEEP, ""),
     ("a b : a a 1", "used accumulates loop=rank", REFUSE, UNCLEAR),
     ("a b : a a 1", "used accumulates loop=rank role=root", CARRY, ""),
