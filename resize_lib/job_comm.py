@@ -28,6 +28,7 @@ DERIVE = (
     *("Create_group", "Create_cart", "Create_graph", "Create_dist_graph", "Create_intercomm"),
     *("Create_dist_graph_adjacent", "Sub", "Merge"),
 )
+_HELD = "of_before"  # in a stale communicator: the same, with its handle
 # What a stale communicator still does: give its memory back.
 HARMLESS = {"Free", "Disconnect", "Abort", "Set_errhandler", "Get_errhandler", "handle"}
 
@@ -147,7 +148,11 @@ def derived() -> list[MPI.Comm]:
 def retire() -> None:
     """The job has been resized: what programs have derived from its communicators is stale."""
     for comm in list(_derived.values()):
-        comm.__class__ = _stale_class(_plain(type(comm)))
+        kind = _plain(type(comm))
+        held = kind(comm)
+        comm.__class__ = _stale_class(kind)
+        comm.__dict__[_HELD] = held
+        take_handle(comm, MPI.COMM_NULL)  # a method that was taken before raises an error of MPI
     _derived.clear()
 
 
@@ -179,12 +184,20 @@ def _derived_class(kind: Any) -> type[MPI.Comm]:
 @functools.cache
 def _stale_class(kind: Any) -> type[MPI.Comm]:
     def refuse(self: MPI.Comm, name: str) -> Any:
-        if name.startswith("_") or name in HARMLESS:
+        if name.startswith("_"):
             return object.__getattribute__(self, name)
+        if name in HARMLESS:
+            return getattr(self.__dict__[_HELD], name)
         raise Mistake(
             f"{caller(sys._getframe(1))}: {name} of a communicator from before a resize: only"
             " rs.comm and MPI.COMM_WORLD follow the job; make what is derived from them in"
             " @rs.on_resize, or in every iteration"
         )
 
-    return type(f"Stale{kind.__name__}", (kind,), {"__getattribute__": refuse})
+    compares = {
+        "__eq__": lambda self, other: self.__dict__[_HELD] == other,
+        "__ne__": lambda self, other: self.__dict__[_HELD] != other,
+        "__bool__": lambda self: bool(self.__dict__[_HELD]),
+        "__hash__": None,
+    }
+    return type(f"Stale{kind.__name__}", (kind,), {"__getattribute__": refuse, **compares})

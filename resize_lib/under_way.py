@@ -32,6 +32,7 @@ from resize_lib.job_comm import Noting, derived
 from resize_lib.mistakes import caller
 from resize_lib.traffic import ANY, Opened
 from resize_lib.waiting import idle_bcast, wait_all
+from resize_lib.world import apart_from
 
 POSTPONED_VARIABLE = "DQ_POSTPONE_POINTS"
 POSTPONED_MAX = 8  # remap points
@@ -70,7 +71,7 @@ def obstacle(grid: Grid, *, stays: bool = False) -> Obstacle | None:
     functions for `rs.on_resize`.
     """
     own, of_grid = grid.own_comm, grid.comms[1 if stays else 0 :]
-    comms: Sequence[MPI.Comm] = [*of_grid, *derived()]
+    comms: Sequence[MPI.Comm] = [*of_grid, *derived(), *apart_from(grid.comm)]
     _pass_markers(own)
     found = _on_this_rank(comms, own, len(of_grid))
     first = np.array([own.size if found is None else own.rank])

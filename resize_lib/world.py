@@ -29,6 +29,10 @@ AT_ANY_TIME = {"Abort", "Get_parent", "Set_errhandler", "Get_errhandler"}
 class ComingWorld(MPI.Intracomm):
     """In a rank that joins, until it has a session: opens it at the first use."""
 
+    def __bool__(self) -> bool:
+        """As any communicator but the null one: `if comm:` asks whether there is MPI."""
+        return True
+
     def __getattribute__(self, name: str) -> Any:
         if name.startswith("_"):
             return super().__getattribute__(name)
@@ -80,6 +84,14 @@ def follow_job(comm: MPI.Intracomm) -> None:
     if _world is not None:
         follow(_world, comm)
         take_handle(_original, comm)
+
+
+def apart_from(comm: MPI.Intracomm) -> list[MPI.Intracomm]:
+    """What programs name MPI.COMM_WORLD, if it is another communicator than the job's.
+
+    So it is until the first resize, which leaves messages on it behind.
+    """
+    return [_world] if _world is not None and _world not in (comm, MPI.COMM_NULL) else []
 
 
 def is_copy(comm: MPI.Comm, of_job: MPI.Comm) -> bool:

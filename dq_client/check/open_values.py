@@ -26,7 +26,7 @@ def begins_otherwise(
     if any(change.kind in OF_PROCESS for change in changes):
         return False
     sums = made and all(change.assigned and change.added is not None for change in made)
-    return not sums and is_live(heads, program, counts)
+    return not sums and is_live(heads, program, counts, lengths=True)
 
 
 def is_open(changes: list[Node], heads: list[Node], program: Program, counts: Counts) -> bool:
@@ -46,11 +46,11 @@ def is_open(changes: list[Node], heads: list[Node], program: Program, counts: Co
     return not by_size and is_live(heads, program, counts)
 
 
-def is_live(heads: list[Node], program: Program, counts: Counts) -> bool:
+def is_live(heads: list[Node], program: Program, counts: Counts, *, lengths: bool = False) -> bool:
     """Whether a value that is there when an iteration begins leads to something in it.
 
-    Not by its length alone, nor in what a change of a range, or of an item of the rank's own, has
-    left; nor is an item that has been set before.
+    Not by its length alone, unless lengths count. Nor in what a change of a range, or of an item of
+    the rank's own, has left; nor is an item that has been set before.
     """
     whole, sinks = program.whole(), set(program.sinks)
     todo: list[tuple[Node, object, bool]] = [(head, None, False) for head in heads]
@@ -58,7 +58,11 @@ def is_live(heads: list[Node], program: Program, counts: Counts) -> bool:
     while todo:
         node, key, taken = todo.pop()
         for user in whole.users(node):
-            if user.length or user.ends_loop or (key and user.which and user.which.key == key):
+            if (
+                (user.length and not lengths)
+                or user.ends_loop
+                or (key and user.which and user.which.key == key)
+            ):
                 continue
             is_read = user.rebound or (user.index is not None and not user.kept)
             now, is_taken = key, taken or (node in user.computed and not is_read)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from dq_client.check import words as w
 from dq_client.check.graph import Body, Call, Node, Whole, reached
 from dq_client.check.own_files import FileUse
-from dq_client.check.scopes import Function, Scope, statements_of
+from dq_client.check.scopes import Function, Scope, rebuilds, statements_of
 from dq_client.check.turns import Quotient, Turn
 
 STRIDE = 10**6  # lines of one file at most: those of the next one begin there
@@ -69,6 +69,7 @@ class Program:
         self.sinks: list[Node] = []
         self.turns: list[Turn] = []
         self.quotients: list[Quotient] = []
+        self.run_again: set[int] = set()  # functions that are given to rs.setup, rs.on_resize
         self.escaped: set[str] = set()  # classes of which a method is passed on: who calls it?
         self.operands: dict[int, list[list[Node]]] = {}  # of sums, by the id of the expression
         self.files: list[FileUse] = []
@@ -101,6 +102,10 @@ class Program:
         node = self._attribute_nodes[name]
         node.kind = node.kind or next((n.kind for n in node.passed if n.kind), "")
         return node
+
+    def rebuilds(self, number: int) -> bool:
+        """Whether each resize runs a function again: `@rs.setup`, `rs.on_resize(f)`."""
+        return number in self.run_again or rebuilds(self.scopes[number].node)
 
     def whole(self) -> Whole:
         """All nodes, once the program is complete."""

@@ -33,6 +33,11 @@ class SessionCalls(Communication):
                 if value.path:
                     self.put(value.path, Node(kind=value.kind), node.lineno)
                     self._keep(value.path)
+        if name in ("setup", "on_resize"):
+            kinds = [value.kind.partition(":") for value in given.args]
+            self.program.run_again |= {int(n) for what, _, n in kinds if what == "function"}
+            for value in given.args:
+                self.called_by_others(value, node.lineno, Given([Value(kind=w.COMM)]))
         if name in ("solve", "map"):
             control = self.control
             if name == "map":  # each rank gets other items

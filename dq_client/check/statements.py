@@ -19,7 +19,7 @@ from dq_client.check.scopes import (
     rebuilds,
     scopes_of,
 )
-from dq_client.check.values import bound, is_collective, is_zero_test
+from dq_client.check.values import bound, is_collective
 
 
 class Statements(Bindings):
@@ -146,14 +146,9 @@ class Statements(Bindings):
         test = node.test
         is_and = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And)
         parts = test.values if isinstance(test, ast.BoolOp) and is_and else [test]
-        tested = [self.value(part).nodes for part in parts]
-        condition = self.condition((n for nodes in tested for n in nodes), self.ordered(test))
-        condition.branches = [Node(nodes) for nodes in tested]
-        otherwise = condition
-        zeros = [b for b, part in zip(condition.branches, parts, strict=True) if is_zero_test(part)]
-        if zeros:
-            condition = Node(control=otherwise)
-            condition.on_root = zeros[0]
+        tested = [(part, self.value(part).nodes) for part in parts]
+        condition, otherwise = self.condition_of(tested)
+        otherwise.ordered = self.ordered(test)
         self._branches([(condition, node.body), (otherwise, node.orelse)])
 
     def _match(self, node: ast.Match) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 from dq_client.check import words as w
 from dq_client.check.calls import Calls
@@ -51,11 +51,14 @@ class Values(Calls):
                 return self.call(node)
             case ast.Subscript():
                 return self._subscript(node)
+            case ast.BoolOp(op=ast.And()):
+                return self._all_of(node.values)
             case ast.BoolOp():
                 return self._one_of(node.values)
             case ast.IfExp():
                 test = self.value(node.test)
-                chosen = self._one_of([node.body, node.orelse])
+                ways = self.condition_of([(node.test, test.nodes)])
+                chosen = self._one_of([node.body, node.orelse], ways)
                 if not test.nodes:
                     return chosen
                 both = Node(test.nodes, passed=chosen.nodes, kind=chosen.kind)
@@ -134,12 +137,41 @@ class Values(Calls):
         for argument, default in pairs:
             self.program.defaults[(number, argument.arg)] = self.value(default).node()
 
-    def _one_of(self, nodes: Iterable[ast.expr]) -> Value:
-        values = [self.value(node) for node in nodes]
+    def _one_of(self, nodes: list[ast.expr], ways: Sequence[Node] = ()) -> Value:
+        """The value of one of these; ways: under which conditions."""
+        control, values = self.control, list[Value]()
+        for number, node in enumerate(nodes):
+            self.control = ways[number] if ways else control
+            values.append(self.value(node))
+        self.control = control
         kind = next((v.kind for v in values if v.kind), "")
         path = values[0].path if len({v.path for v in values}) == 1 else ""
         merged = [v.node() for v in values if v.nodes]
         return Value(merged, kind, passed=True, path=path)
+
+    def _all_of(self, nodes: list[ast.expr]) -> Value:
+        """`a and b`: b is read only where a is true."""
+        control, values, tested = self.control, list[Value](), list[tuple[ast.expr, list[Node]]]()
+        for node in nodes:
+            if tested:
+                self.control = self.condition_of(tested)[0]
+            values.append(self.value(node))
+            tested.append((node, values[-1].nodes))
+        self.control = control
+        kind = next((v.kind for v in values if v.kind), "")
+        return Value([v.node() for v in values if v.nodes], kind, passed=True)
+
+    def condition_of(self, tested: list[tuple[ast.expr, list[Node]]]) -> tuple[Node, Node]:
+        """The conditions under which all of these are true, and under which they are not."""
+        condition = self.condition(n for _, nodes in tested for n in nodes)
+        condition.branches = [Node(nodes) for _, nodes in tested]
+        pairs = zip(condition.branches, tested, strict=True)
+        zeros = [branch for branch, (part, _) in pairs if is_zero_test(part)]
+        otherwise = condition
+        if zeros:
+            condition = Node(control=otherwise)
+            condition.on_root = zeros[0]
+        return condition, otherwise
 
     def _attribute(self, node: ast.Attribute) -> Value:
         base, name = self.value(node.value), node.attr

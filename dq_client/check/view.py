@@ -26,7 +26,6 @@ from dq_client.check.program import Loop, Program, attributes_at_heads, heads_in
 from dq_client.check.recurrence import is_averaged, recurs
 from dq_client.check.regions import Regions
 from dq_client.check.roles import OWN, Role, is_kept_with_best, is_number, own_items, role_of
-from dq_client.check.scopes import rebuilds
 
 
 class View(Regions):
@@ -191,7 +190,7 @@ class View(Regions):
             where = inside, self._attribute(name), program, counts
             if is_continued(*where, accumulates=accumulates):
                 return Role.PAST
-        if name[0] == "." or not (self._loops or self._line):
+        if name[0] == "." or not (self._line or any(loop.heads for loop in self._loops)):
             heads = heads or begun
         if name[0] == "." and not heads:  # of objects that stand in no variable
             heads = [program.attribute(name[1:])]
@@ -206,7 +205,8 @@ class View(Regions):
         if is_number(inside, whole):
             return Role.NUMBER
         bits = self.sources_inside(inside)
-        timed = bits & w.CLOCK and not bits & w.PART
+        is_drawn = bool(bits & w.RANDOM)
+        timed = bits & w.CLOCK and not bits & w.PART and (is_drawn or not self._has_times(inside))
         is_perhaps = not accumulates and inside and not timed
         return Role.OPEN if is_perhaps and is_open(inside, heads, program, counts) else Role.NONE
 
@@ -261,12 +261,17 @@ class View(Regions):
 
     def _recurs(self, inside: list[Node], heads: list[Node], name: str) -> bool:
         """Whether a rank that joins cannot begin with the set-up's value."""
-        if not self.sources_inside(inside) & (w.RANK | w.PART):
+        if not (self.sources_inside(inside) & (w.RANK | w.PART) or self._has_times(inside)):
             return False
         program, ends = self._program, {*heads, *self._roots(name)}
         if recurs(inside, ends, program) or is_averaged({*inside, *ends}, program):
             return True
         return begins_otherwise(inside, heads or list(ends), program, self._is_entry)
+
+    def _has_times(self, inside: list[Node]) -> bool:
+        """Whether times are in it, beside other values."""
+        times = [n for n in inside if self.sources_inside([n]) & (w.CLOCK & ~w.RANDOM)]
+        return any(not is_made_of(each, w.CLOCK, w.RANK | w.SIZE) for each in times)
 
     def _roots(self, name: str) -> set[Node]:
         """What it is where functions begin that are called again and again."""
@@ -301,9 +306,8 @@ class View(Regions):
         function = program.functions.get((self._scope, name))
         if function is not None:
             scopes.add(function.number)
-        return any(rebuilds(program.scopes[number].node) for number in scopes if number >= 0)
+        return any(program.rebuilds(number) for number in scopes if number >= 0)
 
     def _is_added_to(self, inside: list[Node]) -> bool:
         """Whether an assignment of the loop changes it, beside those of functions that make it."""
-        scopes = self._program.scopes
-        return any(n.assigned and not rebuilds(scopes[n.scope].node) for n in inside)
+        return any(n.assigned and not self._program.rebuilds(n.scope) for n in inside)

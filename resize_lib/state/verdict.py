@@ -160,7 +160,10 @@ def growth(seen: Seen, facts: Variable) -> tuple[Fate, str]:
     unchanged = seen.whole and seen.equal and seen.before == seen.now
     role = by_place(facts)
     same = (unchanged and role is Role.PAST) or (seen.before == seen.now and role is Role.OPEN)
-    if not same and (why := misplaced(facts, equal=seen.equal)):
+    # The ranks may have the same by chance, as whole numbers of parts of one length; one alone has.
+    of_own = role is Role.OPEN and bool(facts.loop & {"rank", "part"})
+    by_chance = of_own and (seen.coincides or seen.alone)
+    if not same and (why := misplaced(facts, equal=seen.equal and not by_chance)):
         return Fate.REFUSE, why
     if by_place(facts) is Role.AGAIN and seen.start == seen.before:
         return Fate.KEEP, ""  # the others get that back, too (entry.py)

@@ -14,11 +14,11 @@ OWN = "x.local.sum()"
 @pytest.mark.parametrize(
     ("before", "body"),
     [
-        ("g = [0, 0]", f"s = g[1]\ng[1:] = g[:1]\ng[0] = {OWN}\ntotal = comm.allreduce(s)"),
-        ("g = 0.0", f"m = {OWN}\nup = m > g\nif up:\n    g = m\ntotal = comm.allreduce(g)"),
-        ("g = 0.0", f"m = {OWN}\nif (d := m - g) > 0:\n    g = m\ntotal = comm.allreduce(g)"),
-        ("g = {}", f"s = g.get(t - 1, 0)\ng[t] = {OWN}\ng.pop(t - 2, None)\ntotal = comm.allreduce(s)"),
-        ("g = (0, 0.0)", f"if t % 5 == 0:\n    g = (t, {OWN})\ntotal = comm.allreduce(g[0])"),
+        ("g = [0, 0]", f"s = g[1]\ng[1:] = g[:1]\ng[0] = {OWN}\ny = comm.allreduce(s)"),
+        ("g = 0.0", f"m = {OWN}\nup = m > g\nif up:\n    g = m\ny = comm.allreduce(g)"),
+        ("g = 0.0", f"m = {OWN}\nif (d := m - g) > 0:\n    g = m\ny = comm.allreduce(g)"),
+        ("g = {}", f"s = g.get(t - 1, 0)\ng[t] = {OWN}\ng.pop(t - 2, 0)\ny = comm.allreduce(s)"),
+        ("g = (0, 0.0)", f"if t % 5 == 0:\n    g = (t, {OWN})\ny = comm.allreduce(g[0])"),
     ],
 )  # fmt: skip
 def test_what_the_next_iteration_may_use(before: str, body: str) -> None:
@@ -29,11 +29,11 @@ def test_what_the_next_iteration_may_use(before: str, body: str) -> None:
 @pytest.mark.parametrize(
     ("before", "body"),
     [
-        ("g = np.zeros(9)", "g[:] = 0\ng[:3] += x.local[:3]\ntotal = comm.allreduce(g[:3].sum())"),
+        ("g = np.zeros(9)", "g[:] = 0\ng[:3] += x.local[:3]\ny = comm.allreduce(g[:3].sum())"),
         ("g = np.zeros(1)", "g[0] = x.local[-1]\ncomm.Send(g)"),
-        ("g = np.zeros(9)", "n = len(x.local)\nv = g[:n]\nnp.add(x.local, 1, out=v)\nx.local[:] = v"),
-        ("g = [np.zeros(9)]", "for h in g:\n    h[:] = x.local\ntotal = comm.allreduce(g[0].sum())"),
-        ("g = {}", "if t not in g:\n    g[t] = t**2\ntotal = comm.allreduce(g[t])"),
+        ("g = np.zeros(9)", "v = g[: len(x.local)]\nnp.add(x.local, 1, out=v)\nx.local[:] = v"),
+        ("g = [np.zeros(9)]", "for h in g:\n    h[:] = x.local\ny = comm.allreduce(g[0].sum())"),
+        ("g = {}", "if t not in g:\n    g[t] = t**2\ny = comm.allreduce(g[t])"),
         ("g = None", "if g is None or g.shape != x.local.shape:\n    g = np.empty_like(x.local)\n"
                      "np.add(x.local, 1, out=g)\nx.local[:] = g"),
     ],
@@ -46,18 +46,18 @@ def test_scratch_may_differ(before: str, body: str) -> None:
 @pytest.mark.parametrize(
     ("body", "recurs"),
     [
-        (f"g += {OWN}\ntotal = comm.allreduce(g)", False),
-        (f"g = g + {OWN} - 1\ntotal = comm.allreduce(g)", False),
-        (f"g = max(g, {OWN})\ntotal = comm.allreduce(g, op=MPI.MAX)", False),
-        (f"g = 0.9 * g + 0.1 * {OWN}\ntotal = comm.allreduce(g)", True),
-        (f"g += 0.1 * ({OWN} - g)\ntotal = comm.allreduce(g)", True),
-        (f"g = {OWN} - g\ntotal = comm.allreduce(g)", True),
-        (f"g += {OWN}\ntotal = comm.allreduce(g) / comm.size", True),  # a mean over the ranks
-        (f"g *= 0.9\ng += {OWN}\ntotal = comm.allreduce(g)", True),
+        (f"g += {OWN}\ny = comm.allreduce(g)", False),
+        (f"g = g + {OWN} - 1\ny = comm.allreduce(g)", False),
+        (f"g = max(g, {OWN})\ny = comm.allreduce(g, op=MPI.MAX)", False),
+        (f"g = 0.9 * g + 0.1 * {OWN}\ny = comm.allreduce(g)", True),
+        (f"g += 0.1 * ({OWN} - g)\ny = comm.allreduce(g)", True),
+        (f"g = {OWN} - g\ny = comm.allreduce(g)", True),
+        (f"g += {OWN}\ny = comm.allreduce(g) / comm.size", True),  # a mean over the ranks
+        (f"g *= 0.9\ng += {OWN}\ny = comm.allreduce(g)", True),
     ],
 )
 def test_what_a_rank_that_joins_cannot_begin_with(body: str, recurs: bool) -> None:
-    source = program("from mpi4py import MPI\ng = 0.0", body, "print(total)")
+    source = program("from mpi4py import MPI\ng = 0.0", body, "print(y)")
     found = ask(source, "g")
     assert (found.accumulates, found.recurs) == (True, recurs)
 
@@ -86,7 +86,7 @@ def start(k):
 
 
 def test_a_decorator_keeps_what_the_function_gives() -> None:
-    source = program(REMEMBERED, "x.local[:] += 1\ntotal = comm.allreduce(start(t // 9))", "pass")
+    source = program(REMEMBERED, "x.local[:] += 1\ny = comm.allreduce(start(t // 9))", "pass")
     first = source.splitlines().index("def remembered(f):") + 1
     found = facts_of(source, "p.py").kept(first, "seen")
     assert found.role is Role.PAST
@@ -104,7 +104,7 @@ class Monitor:
             cls.only = cls()
         return cls.only
 """
-    body = f"m = Monitor.get()\ntotal = comm.allreduce(m.last)\nm.last = {OWN}"
+    body = f"m = Monitor.get()\ny = comm.allreduce(m.last)\nm.last = {OWN}"
     facts = facts_of(program(head, body, "pass"), "p.py")
     assert facts.attribute("only").role is Role.PAST
 
