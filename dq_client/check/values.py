@@ -39,6 +39,7 @@ class Values(Calls):
                 view = self.views.get(slot, []) if path != slot or slot in self.members else []
                 if found.index and self.control is not None:  # an item that is used here
                     nodes = [self.item([found], found.index)]
+                    nodes[0].varies = found.varies
                 if path != slot and found.kind != w.LOCAL:  # another name for the same object
                     nodes.append(self.get(path))
                     if view:

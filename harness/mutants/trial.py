@@ -42,8 +42,8 @@ SURVIVED, KILLED = (int(pytest.ExitCode.OK),), (
 FIRST_TESTS = 10
 # More processor time than a test needs with the right code, whatever the machine is doing.
 CIRCLES_S = 20.0
-# Waiting for a server that does not answer costs no processor time. For mutants only: the right code
-# takes its time on a busy machine.
+# Waiting for a server that does not answer costs no processor time. For mutants only: the right
+# code takes its time on a busy machine.
 WALL_LIMIT_S = 600.0
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from dq_client.check.facts import Facts, Lines, Variable, tree_of
 from dq_client.check.linked import MAIN, Linked, Source, linked
 from dq_client.check.program_files import nearest
+from dq_client.check.roles import Role
 from resize_lib.mistakes import short_path
 from resize_lib.state import digests, verdict
 from resize_lib.state.places import Path
@@ -174,7 +175,8 @@ class Sources:
             )
             known = _at_function(known, origin.default)
             set_up = root.set_up | kept.set_up
-            return replace(known, set_up=set_up, loop=kept.loop, role=kept.role)
+            role = Role.NONE if kept.role is Role.OPEN else kept.role  # it counts as added up
+            return replace(known, set_up=set_up, loop=kept.loop, role=role)
         facts = next((each for each in self._facts.values() if each.known), None)
         if not origin.attribute or facts is None:
             return root

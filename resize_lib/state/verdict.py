@@ -160,9 +160,9 @@ def growth(seen: Seen, facts: Variable) -> tuple[Fate, str]:
     unchanged = seen.whole and seen.equal and seen.before == seen.now
     role = by_place(facts)
     same = (unchanged and role is Role.PAST) or (seen.before == seen.now and role is Role.OPEN)
-    # The ranks may have the same by chance, as whole numbers of parts of one length; one alone has.
+    # The ranks may have the same by chance, as whole numbers of parts of one length.
     of_own = role is Role.OPEN and bool(facts.loop & {"rank", "part"})
-    by_chance = of_own and (seen.coincides or seen.alone)
+    by_chance = of_own and seen.coincides and not seen.alone
     if not same and (why := misplaced(facts, equal=seen.equal and not by_chance)):
         return Fate.REFUSE, why
     if by_place(facts) is Role.AGAIN and seen.start == seen.before:
