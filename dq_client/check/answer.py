@@ -19,17 +19,17 @@ class Variable:
     set_up: frozenset[str] = field(default_factory=frozenset)
     loop: frozenset[str] = field(default_factory=frozenset)
     rebuilt: bool = False  # bound in a function of @rs.on_resize or @rs.setup
-    reset: bool = False  # the same, and the loop adds to it
     changed_line: int = 0  # where the loop first binds or changes it; 0: the source shows none
     role: Role = Role.NONE  # whether ranks change it by their place among the others
     # If it follows from the number of ranks and is not used: what the loop adds up is made of it.
     summed: bool = False
     curve: bool = False  # each iteration adds an item of the rank's own (curves.py)
-    recurs: bool = False  # a rank that joins cannot begin with the set-up's (recurrence.py)
     # If the loop does not change it, as far as the source shows: whether others use it.
     read: bool = False
     file: str = ""  # of `line`; empty: unknown
     changed_file: str = ""  # of `changed_line`
+    recurs: bool = False  # a rank that joins cannot begin with the set-up's (recurrence.py)
+    reset: bool = False  # rebuilt, and the loop adds to it
 
 
 UNKNOWN = Variable(accumulates=True)
