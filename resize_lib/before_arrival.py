@@ -49,6 +49,10 @@ class NoComm(MPI.Intracomm):
         made._rank, made._size = rank, size
         return made
 
+    def __bool__(self) -> bool:
+        """As any communicator but the null one: `if comm:` asks whether there is MPI."""
+        return True
+
     def __getattribute__(self, name: str) -> Any:
         if name.startswith("_") or name == "of":
             return super().__getattribute__(name)

@@ -67,10 +67,10 @@ class Matrix:
         return self.desc.global_cols(grid.shape, grid.col)
 
     def await_data(self) -> None:
-        """In a rank that joins: zeros, which its set-up may fill before its data arrive."""
+        """In a rank that joins: memory that its set-up may fill before its data arrive."""
         grid = self._session.grid
         shape = self.desc.local_shape(grid.shape, grid.rank)
-        self.local = np.zeros(shape, self.dtype, self.order)
+        self.local = self._session.arena.empty(shape, self.dtype, self.order)
 
     def initialise(self, init: Init2D | float) -> None:
         """Fill the local part: a number, or a function of the global row and column indices."""
@@ -161,10 +161,10 @@ class Array:
         return self.desc.global_indices(grid.shape, grid.rank)
 
     def await_data(self) -> None:
-        """In a rank that joins: zeros, which its set-up may fill before its data arrive."""
+        """In a rank that joins: memory that its set-up may fill before its data arrive."""
         grid = self._session.grid
-        zeros = np.zeros(self.desc.local_shape(grid.shape, grid.rank), self.dtype)
-        self.local = self._device.from_host(zeros)
+        shape = self.desc.local_shape(grid.shape, grid.rank)
+        self.local = self._device.from_host(self._session.arena.empty(shape, self.dtype))
 
     def initialise(self, init: Init1D | float) -> None:
         """Fill the local part: a number, or a function of the global indices."""
