@@ -1,4 +1,4 @@
-"""Best object method."""
+"""The best object of each rank is replaced where a method says so."""
 
 import numpy as np
 from mpi4py import MPI

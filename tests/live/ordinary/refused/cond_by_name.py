@@ -1,4 +1,4 @@
-"""Cond by name."""
+"""A running maximum of the part; the condition has a name."""
 
 import numpy as np
 from mpi4py import MPI

@@ -1,4 +1,4 @@
-"""Cond walrus."""
+"""A running maximum of the part; the condition names what it compares."""
 
 import numpy as np
 from mpi4py import MPI

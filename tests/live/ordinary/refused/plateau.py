@@ -1,4 +1,4 @@
-"""Plateau."""
+"""A schedule that lowers its rate where the rank's own best value stays."""
 
 import numpy as np
 from mpi4py import MPI
