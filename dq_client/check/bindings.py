@@ -169,7 +169,8 @@ class Bindings(Values):
         value = self.value(node.value)
         target = node.target
         old = self.value(target)
-        added = value.nodes if isinstance(node.op, recurrence.SUMS) else None
+        is_sum = isinstance(node.op, recurrence.SUMS) and not recurrence.is_text(node.value)
+        added = value.nodes if is_sum else None
         if isinstance(target, ast.Subscript):
             nodes = [*old.nodes, *value.nodes]
             self._store_item(target, nodes, node.lineno, added, assigned=True)

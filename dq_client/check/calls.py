@@ -263,9 +263,12 @@ class Calls(RandomNumbers):
             return []
         scope = self.program.scopes[int(number)]
         if in_loop:
-            self.program.loops.append(Loop(self.scope.number, line, line, over_iterations=True))
+            loop = Loop(self.scope.number, line, line, over_iterations=True, calls=scope.number)
+            self.program.loops.append(loop)
         owner = Value(kind=f"instance:{scope.in_class}") if scope.in_class else None
         result = self.known(scope, owner, given, line)
+        if in_loop:  # the next call finds what this one has left
+            self.known(scope, owner, given, line)
         self.sink(result.nodes)
         return result.nodes
 

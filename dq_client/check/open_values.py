@@ -41,9 +41,17 @@ def is_open(changes: list[Node], heads: list[Node], program: Program, counts: Co
     items = [change for change in made if change.which is not None or not change.kept]
     if items and all(change.kept and asks(change) for change in items):
         return False
+    if _is_received_last(heads):
+        return False
     conditions = {part: None for change in made for part in branches_of(change, counts)}
     by_size = any(bits_of([part]) == w.SIZE for part in conditions)
     return not by_size and is_live(heads, program, counts)
+
+
+def _is_received_last(heads: list[Node]) -> bool:
+    """Whether a collective call fills it last in each iteration, the same on all ranks."""
+    left = [v for head in heads if head.varies for v in head.passed[1:]]
+    return bool(left) and all(any(n.shared for n in (v, *v.computed)) for v in left)
 
 
 def is_live(heads: list[Node], program: Program, counts: Counts, *, lengths: bool = False) -> bool:

@@ -80,7 +80,7 @@ def _is_past(
         own = [base for base, index in program.indexed if _is_neighbour(index, whole)]
         if any(set(heads) & _passed(base) for base in own):
             return True
-    by_hand = bool(made_of & (w.SIZE | w.FROZEN)) and _is_divided(changes, heads, whole, counts)
+    by_hand = bool(made_of & (w.SIZE | w.FROZEN)) and is_divided(changes, heads, whole, counts)
     of_data = bool(made_of & w.PART)
     if not (of_data or by_hand) or made_of & w.CLOCK:
         return False
@@ -205,7 +205,7 @@ def _has_any(change: Node, heads: list[Node]) -> bool:
     return not set(heads).isdisjoint(near_of([change]))
 
 
-def _is_divided(changes: list[Node], heads: list[Node], whole: Whole, counts: Counts) -> bool:
+def is_divided(changes: list[Node], heads: list[Node], whole: Whole, counts: Counts) -> bool:
     """Whether values are made of the rank and the number of ranks, or of that alone.
 
     Not if a condition compares the number of ranks: that makes them anew after a resize. Nor is it

@@ -42,6 +42,7 @@ class Loop:
     heads: dict[str, Node] = field(default_factory=dict)  # by slot
     entered: dict[str, Node] = field(default_factory=dict)  # what these were before the loop
     items: Node | None = None  # what it goes over, one in each iteration
+    calls: int = 0  # the scope of a function that the session calls again and again
 
     @property
     def varying(self) -> list[Node]:

@@ -36,6 +36,8 @@ def added(
             parts = source.args
     if sides is None:
         return None
+    if any(map(is_text, parts)):
+        return None  # lines of a rank's own, of which another rank has fewer
     found, others = False, list[Node]()
     for part, nodes in zip(parts, sides, strict=False):
         inner = added(target, part, operands)
@@ -46,6 +48,12 @@ def added(
         else:
             others += nodes
     return others if found else None
+
+
+def is_text(part: ast.expr) -> bool:
+    """Whether an expression is a text as it is written."""
+    is_constant = isinstance(part, ast.Constant) and isinstance(part.value, str)
+    return is_constant or isinstance(part, ast.JoinedStr)
 
 
 def _is_difference(source: ast.expr | None) -> bool:

@@ -41,8 +41,9 @@ class SessionCalls(Communication):
         if name in ("solve", "map"):
             control = self.control
             if name == "map":  # each rank gets other items
-                self.control = self.condition([])
-                self.control.branches = [Node(source=w.RANK)]
+                selects = Node(source=w.RANK)
+                self.control = self.condition([selects])
+                self.control.branches = [selects]
             for value in given.values:
                 self.called_by_others(value, node.lineno, Given(), in_loop=True)
             self.control = control

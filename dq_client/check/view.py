@@ -21,7 +21,7 @@ from dq_client.check.late_reads import is_read_late
 from dq_client.check.near import is_on_root, is_reset
 from dq_client.check.open_values import begins_otherwise, is_open
 from dq_client.check.owned import is_continued
-from dq_client.check.past import of_last_part
+from dq_client.check.past import is_divided, of_last_part
 from dq_client.check.program import Loop, Program, attributes_at_heads, heads_in_calls
 from dq_client.check.recurrence import is_averaged, recurs
 from dq_client.check.regions import Regions
@@ -54,6 +54,10 @@ class View(Regions):
         parts = attributes_at_heads(program, self._loops, number, f"{name}.") if inside else []
         role = self._of_object(role, inside, parts, accumulates)
         used = self._is_used([*heads, *(n for _, n in parts), *inside] or begun)
+        if not used and (made := self._attributes_of_new(inside)):
+            used = any(each.used for each in made)
+            opens = role is Role.NONE and any(each.role is Role.OPEN for each in made)
+            role = Role.OPEN if opens else role
         loop = w.named(self.sources_inside(inside)) if stays and not kept else frozenset[str]()
         set_up = frozenset() if kept else w.set_up(self._sources_before(begun))
         return Variable(
@@ -69,7 +73,7 @@ class View(Regions):
             recurs=(accumulates or role in OWN) and self._recurs(inside, heads, name),
             changed_line=min((n.file_line for n in inside), default=0),
             rebuilt=(rebuilt := self._is_rebuilt(nodes, name)),
-            reset=rebuilt and accumulates and self._is_added_to(inside),
+            reset=rebuilt and self._goes_on(inside, role, set_up, accumulates=accumulates),
         )
 
     def attribute(self, name: str) -> Variable:
@@ -98,7 +102,7 @@ class View(Regions):
             recurs=(accumulates or role in OWN) and self._recurs(inside, heads, ending),
             changed_line=min((n.file_line for n in inside), default=0),
             rebuilt=(rebuilt := self._is_rebuilt(nodes, "")),
-            reset=rebuilt and accumulates and self._is_added_to(inside),
+            reset=rebuilt and self._goes_on(inside, role, set_up, accumulates=accumulates),
         )
 
     def _is_curve(self, loop: frozenset[str], name: str) -> bool:
@@ -155,6 +159,9 @@ class View(Regions):
 
     def _heads(self, loop: Loop, name: str) -> list[Node]:
         slot = name if loop.scope == self._scope else f"^{self._scope}:{name}"
+        if loop.calls and slot not in loop.heads:
+            root = self._program.bodies[loop.calls].roots.get(f"^{self._scope}:{name}")
+            return [root] if root is not None else []
         return [loop.heads[slot]] if slot in loop.heads else []
 
     def _of_object(
@@ -175,6 +182,18 @@ class View(Regions):
             return Role.PAST
         opens = not added and is_open(inside, nodes, self._program, self._is_entry)
         return Role.OPEN if opens else role
+
+    def _attributes_of_new(self, inside: list[Node]) -> list[Variable]:
+        """Of new objects of the program's classes that the loop gives to a variable."""
+        classes = {n.kind.partition(":")[2] for n in inside if n.kind.startswith("instance:")}
+        nodes = self._program.attributes.items()
+        scopes = self._program.scopes
+        names = {a for a, made in nodes if any(scopes[n.scope].in_class in classes for n in made)}
+        names -= self._asked
+        self._asked |= names
+        found = [self.attribute(name) for name in sorted(names)]
+        self._asked -= names
+        return found
 
     def _role(self, inside: list[Node], heads: list[Node], name: str, accumulates: bool) -> Role:
         program, whole, counts = self._program, self._program.whole(), self._is_entry
@@ -208,7 +227,11 @@ class View(Regions):
         is_drawn = bool(bits & w.RANDOM)
         timed = bits & w.CLOCK and not bits & w.PART and (is_drawn or not self._has_times(inside))
         is_perhaps = not accumulates and inside and not timed
-        return Role.OPEN if is_perhaps and is_open(inside, heads, program, counts) else Role.NONE
+        if not (is_perhaps and is_open(inside, heads, program, counts)):
+            return Role.NONE
+        of_size = bits & (w.SIZE | w.RANK) == w.SIZE
+        by_size = of_size and is_divided(inside, heads, whole, counts)
+        return Role.PAST if by_size else Role.OPEN
 
     def _attribute(self, name: str) -> list[Node]:
         begun = self._at_begins(name)
@@ -308,6 +331,14 @@ class View(Regions):
             scopes.add(function.number)
         return any(program.rebuilds(number) for number in scopes if number >= 0)
 
-    def _is_added_to(self, inside: list[Node]) -> bool:
-        """Whether an assignment of the loop changes it, beside those of functions that make it."""
-        return any(n.assigned and not self._program.rebuilds(n.scope) for n in inside)
+    def _goes_on(
+        self, inside: list[Node], role: Role, set_up: frozenset[str], *, accumulates: bool
+    ) -> bool:
+        """Whether the loop goes on from what it has left of something that is made again.
+
+        A generator of random numbers does, unless it is one of the rank's own.
+        """
+        changes = [n for n in inside if not self._program.rebuilds(n.scope)]
+        adds = accumulates and any(n.assigned for n in changes)
+        draws = not set_up & {"rank", "clock"} and any(n.kind == w.RNG for n in changes)
+        return adds or draws or (bool(changes) and role is Role.PAST)

@@ -149,7 +149,8 @@ def _misplaced(
             is_past = role is Role.PAST
             if same and is_past and is_whole(found.places[path], facts.loop):
                 continue  # nobody has changed it yet
-            if why := verdict.misplaced(facts, equal=first):
+            chance = verdict.by_chance(facts, coincides=path in mine.coincides)
+            if why := verdict.misplaced(facts, equal=first and not chance):
                 return _said(sources, found, path, facts.changed_line, why)
     return ""
 

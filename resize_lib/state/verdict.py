@@ -152,6 +152,11 @@ def misplaced(facts: Variable, *, equal: bool) -> str:
     return _ELECTED if role is Role.ELECTED and not equal else ""
 
 
+def by_chance(facts: Variable, *, coincides: bool) -> bool:
+    """Whether ranks may have the same by chance, as whole numbers of parts of one length."""
+    return coincides and facts.role is Role.OPEN and bool(facts.loop & {"rank", "part"})
+
+
 def growth(seen: Seen, facts: Variable) -> tuple[Fate, str]:
     """What becomes of it in a rank that joins; with the reason where that is REFUSE."""
     if facts.rebuilt:
@@ -160,10 +165,8 @@ def growth(seen: Seen, facts: Variable) -> tuple[Fate, str]:
     unchanged = seen.whole and seen.equal and seen.before == seen.now
     role = by_place(facts)
     same = (unchanged and role is Role.PAST) or (seen.before == seen.now and role is Role.OPEN)
-    # The ranks may have the same by chance, as whole numbers of parts of one length.
-    of_own = role is Role.OPEN and bool(facts.loop & {"rank", "part"})
-    by_chance = of_own and seen.coincides and not seen.alone
-    if not same and (why := misplaced(facts, equal=seen.equal and not by_chance)):
+    equal = seen.equal and (seen.alone or not by_chance(facts, coincides=seen.coincides))
+    if not same and (why := misplaced(facts, equal=equal)):
         return Fate.REFUSE, why
     if by_place(facts) is Role.AGAIN and seen.start == seen.before:
         return Fate.KEEP, ""  # the others get that back, too (entry.py)
@@ -193,6 +196,7 @@ def _derived(facts: Variable) -> str:
 
 
 def _changed(seen: Seen, facts: Variable) -> tuple[Fate, str]:
+    local = facts.loop & LOCAL
     if not seen.equal:
         if "id" in facts.loop and facts.used:
             return Fate.REFUSE, _IDENTITY
@@ -204,11 +208,12 @@ def _changed(seen: Seen, facts: Variable) -> tuple[Fate, str]:
         part = by_size and facts.used and _adds(facts)
         if part:
             return Fate.REFUSE, _DERIVED
-        return (Fate.REFUSE, _UNSEEN) if _is_unseen(seen, facts) else (Fate.KEEP, "")
-    local = facts.loop & LOCAL
+        hidden = facts.used and facts.accumulates and not (local or seen.opaque)
+        return (Fate.REFUSE, _UNSEEN) if hidden or _is_unseen(seen, facts) else (Fate.KEEP, "")
     if seen.alone and facts.role is Role.ROOT:
         return Fate.KEEP, ""
-    if local and seen.alone and facts.accumulates:
+    may_be_own = facts.accumulates or (facts.role is Role.OPEN and local & {"rank", "part"})
+    if local and seen.alone and may_be_own:
         return (Fate.REFUSE, _unclear(seen)) if facts.used else (Fate.KEEP, "")
     if seen.coincides and (why := counted(facts)):
         return Fate.REFUSE, why

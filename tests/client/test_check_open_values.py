@@ -124,3 +124,78 @@ s = Station()
     body = f"total = comm.allreduce(s.reading)\ns.reading = {OWN}"
     facts = facts_of(program(head, body, "pass"), "p.py")
     assert facts.attribute("kept").role is Role.PAST
+
+
+@pytest.mark.parametrize(
+    ("body", "role"),
+    [
+        ("if t % 5 == 0:\n    g = [[] for _ in range(comm.size)]\n    for b in range(9):\n"
+         "        g[b % comm.size].append(b)\ny = comm.allreduce(sum(g[0]))", Role.PAST),
+        ("g[comm.rank] = t\ncomm.Allreduce(MPI.IN_PLACE, g)\ny = comm.allreduce(g[0])", Role.NONE),
+        ("y = comm.allreduce(abs(g[0]))\ng = [comm.allgather(t)[comm.rank]]", Role.OPEN),
+    ],
+)  # fmt: skip
+def test_what_is_alike_for_now(body: str, role: Role) -> None:
+    head = "import numpy as np\nfrom mpi4py import MPI\ng = np.zeros(9)"
+    assert ask(program(head, body, "print(y)"), "g").role is role
+
+
+def test_a_text_grows_by_lines_of_the_rank() -> None:
+    body = 'g += f"{comm.rank}"\ny = comm.allreduce(g.count("0"))'
+    assert ask(program('g = ""', body, "print(y)"), "g").recurs
+
+
+def test_a_shared_number_beside_a_time() -> None:
+    head = "import time\nfrom mpi4py import MPI\ng = []"
+    body = "g.append((comm.allreduce(1), time.time()))\ny = comm.allreduce(sum(n for n, _ in g))"
+    assert ask(program(head, body, "print(y)"), "g").used
+
+
+FARM = """
+import resize_lib
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+rs = resize_lib.session()
+g = {}
+def f(k):
+    %s
+    return k
+rs.map(f, range(9))
+print(comm.allreduce(len(g)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "accumulates"),
+    [("g[k] = k * k", True), ("if k not in g:\n        g[k] = k * k", False)],
+)
+def test_what_a_function_of_a_task_farm_keeps(line: str, accumulates: bool) -> None:
+    source = FARM % line
+    call = source.splitlines().index("rs.map(f, range(9))") + 1
+    assert facts_of(source, "p.py").variable(0, call, "g").accumulates == accumulates
+
+
+@pytest.mark.parametrize(("seed", "reset"), [("5", True), ("comm.rank", False)])
+def test_a_generator_that_set_up_makes_again(seed: str, reset: bool) -> None:
+    head = f"""
+import numpy as np
+@rs.setup
+def make(comm):
+    global g
+    g = np.random.default_rng({seed})
+"""
+    assert ask(program(head, "y = comm.allreduce(g.random())", "print(y)"), "g").reset == reset
+
+
+def test_an_object_that_is_replaced_is_used_by_its_attributes() -> None:
+    head = """
+class Tool:
+    def __init__(self, t):
+        self.t = t
+def use(tool):
+    return tool.t
+g = Tool(0)
+"""
+    body = "if t % 5 == 0:\n    g = Tool(t)\ny = comm.allreduce(use(g))"
+    found = ask(program(head, body), "g")
+    assert found.used and found.role is Role.OPEN

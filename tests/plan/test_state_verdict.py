@@ -55,8 +55,10 @@ GROWTH = [
     ("a - : a a", "used", CARRY, ""),  # deleted
     ("a b : a a", "used set_up=size", CARRY, ""),  # equal at the start: the size played no part
     # changed and different: the rank's own
-    ("a b : a a !", "used accumulates", KEEP, ""),
-    ("a b : c c !", "used accumulates", KEEP, ""),
+    ("a b : a a !", "used accumulates loop=part", KEEP, ""),
+    ("a b : c c !", "used accumulates loop=clock", KEEP, ""),
+    ("a b : a a !", "used accumulates", REFUSE, UNSEEN),  # no line shows why they differ
+    ("a b : a a !", "accumulates", KEEP, ""),
     ("a b : a a !", "used set_up=size", KEEP, ""),
     ("- b : - - !", "used", KEEP, ""),
     # unchanged and equal everywhere
@@ -110,7 +112,7 @@ GROWTH = [
     ("a b : c c !", "accumulates set_up=size", KEEP, ""),
     ("a b : c c !", "used unseen", REFUSE, UNSEEN),
     ("a b : c c !", "unseen", REFUSE, UNSEEN),
-    ("a b : c c !", "used accumulates", KEEP, ""),
+    ("a b : c c !", "used accumulates", REFUSE, UNSEEN),
     # changed, and what was there before differs in the joining rank
     ("a b : c c", "used", REFUSE, DIFFERS),
     ("a b : - -", "used", REFUSE, DIFFERS),
@@ -131,6 +133,8 @@ GROWTH = [
     ("a b : a a 1", "used accumulates loop=clock", REFUSE, UNCLEAR),
     ("a b : a a 1", "accumulates loop=part", KEEP, ""),
     ("a b : a a 1", "used loop=part", CARRY, ""),
+    ("a b : a a 1", "used loop=part role=open", REFUSE, UNCLEAR),
+    ("a b : a a 1", "used role=open", CARRY, ""),
     ("a b : a a", "used accumulates loop=part", CARRY, ""),
     # rebuilt in @rs.on_resize or @rs.setup: whatever it is
     ("a a : b b", "used rebuilt set_up=size", KEEP, ""),
@@ -162,6 +166,8 @@ def test_numbers_that_are_equal_by_chance_are_not_carried() -> None:
     assert growth(case, facts("accumulates loop=part")) == (CARRY, "")
     assert growth(case, facts("used loop=part")) == (CARRY, "")
     assert growth(case, facts("used accumulates")) == (CARRY, "")
+    assert growth(case, facts("used loop=part role=open"))[0] is REFUSE
+    assert growth(case, facts("used role=open")) == (CARRY, "")
 
 
 def test_a_curve_of_own_items_has_none_of_earlier_iterations_in_a_rank_that_joins() -> None:
@@ -201,8 +207,9 @@ def test_only_what_is_equal_on_all_ranks_is_ever_carried() -> None:
         for chosen in itertools.chain(itertools.combinations(words, 2), [()]):
             case = Seen(before, now, False, False, start, here)
             fate, why = growth(case, facts(" ".join(chosen)))
-            assert (fate, why) in ((KEEP, ""), (REFUSE, DERIVED)), case
-            assert fate is KEEP or "set_up=size" in chosen
+            assert (fate, why) in ((KEEP, ""), (REFUSE, DERIVED), (REFUSE, UNSEEN)), case
+            assert why != DERIVED or "set_up=size" in chosen
+            assert why != UNSEEN or chosen == ("used", "accumulates")
 
 
 # Before, now, what the source says; "?": there is none. Whether a leaving rank may take it along.
