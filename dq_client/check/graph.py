@@ -444,8 +444,7 @@ def is_made_of(start: Node, wanted: int, harmless: int) -> bool:
     found = 0
     for number, node in enumerate(made_of([start])):
         found |= node.source
-        is_item = node.varies and not node.passed  # of a loop
-        is_other = is_item or node.opaque or node.shared or found & ~(wanted | harmless)
-        if is_other or number > STATES_MAX:
+        is_other = node.opaque or node.shared or (node.varies and not node.passed)  # a loop's item
+        if is_other or found & ~(wanted | harmless) or number > STATES_MAX:
             return False
     return bool(found & wanted)
