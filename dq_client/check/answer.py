@@ -29,7 +29,7 @@ class Variable:
     file: str = ""  # of `line`; empty: unknown
     changed_file: str = ""  # of `changed_line`
     recurs: bool = False  # a rank that joins cannot begin with the set-up's (recurrence.py)
-    reset: bool = False  # rebuilt, and the loop adds to it
+    reset: bool = False  # rebuilt, and the loop goes on from what it has left there
 
 
 UNKNOWN = Variable(accumulates=True)

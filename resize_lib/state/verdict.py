@@ -118,8 +118,9 @@ _CURVE = (
 
 
 RESET = (
-    "is made again after each resize by a function of @rs.setup or @rs.on_resize, and the loop adds"
-    " to it: make it before the loop, outside of that function"
+    "is made again after each resize by a function of @rs.setup or @rs.on_resize, and the loop goes"
+    " on from what it has left there: make it before the loop, outside of that function, or declare"
+    " it (rs.array, rs.value)"
 )
 
 
