@@ -104,6 +104,12 @@ _PAST = (
 )
 
 
+_OF_SIZE = (
+    "is computed from the number of ranks in one iteration and used in later ones, where a resize"
+    " has changed that number: compute it in the iteration that uses it, or in @rs.on_resize"
+)
+
+
 _OPEN = (
     "differs between the ranks, and the next iteration may use it, where a resize has given the"
     " rank another part of the data: compute it in the iteration that uses it, or declare it"
@@ -147,7 +153,7 @@ def misplaced(facts: Variable, *, equal: bool) -> str:
     if role is Role.STALE:
         return _STALE
     if role is Role.PAST:
-        return _PAST
+        return _OF_SIZE if facts.loop & {"rank", "size", "part"} == {"size"} else _PAST
     if role is Role.OPEN and not equal:
         return _OPEN
     return _ELECTED if role is Role.ELECTED and not equal else ""

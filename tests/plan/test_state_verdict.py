@@ -184,6 +184,12 @@ def test_what_nobody_has_changed_yet_is_no_part_of_the_last_iteration() -> None:
     assert growth(seen("a a : a a !", whole=True), facts("used role=past"))[0] is REFUSE
 
 
+def test_what_is_left_of_an_iteration_is_of_the_part_or_of_the_number_of_ranks() -> None:
+    for loop, begin in (("size", "is computed from the number"), ("size,part", "is made of the")):
+        fate, why = growth(seen("a b : a a"), facts(f"used role=past loop={loop}"))
+        assert fate is REFUSE and why.startswith(begin)
+
+
 def test_bytes_of_an_object_of_a_package_say_nothing() -> None:
     """Unchanged, with other bytes in the joining rank: it may be the same."""
     assert growth(seen("a a : b b", opaque=True), facts("used")) == (KEEP, "")
