@@ -158,11 +158,10 @@ class View(Regions):
     # --- answers ----------------------------------------------------------------------------------
 
     def _heads(self, loop: Loop, name: str) -> list[Node]:
-        slot = name if loop.scope == self._scope else f"^{self._scope}:{name}"
-        if loop.calls and slot not in loop.heads:
-            root = self._program.bodies[loop.calls].roots.get(f"^{self._scope}:{name}")
-            return [root] if root is not None else []
-        return [loop.heads[slot]] if slot in loop.heads else []
+        heads = self._program.bodies[loop.calls].roots if loop.calls else loop.heads
+        is_here = loop.scope == self._scope and not loop.calls
+        slot = name if is_here else f"^{self._scope}:{name}"
+        return [heads[slot]] if slot in heads else []
 
     def _of_object(
         self, role: Role, inside: list[Node], parts: list[tuple[str, Node]], added: bool
@@ -184,7 +183,7 @@ class View(Regions):
         return Role.OPEN if opens else role
 
     def _attributes_of_new(self, inside: list[Node]) -> list[Variable]:
-        """Of new objects of the program's classes that the loop gives to a variable."""
+        """Facts about the attributes of new objects that the loop assigns to a variable."""
         classes = {n.kind.partition(":")[2] for n in inside if n.kind.startswith("instance:")}
         nodes = self._program.attributes.items()
         scopes = self._program.scopes
